@@ -22,7 +22,7 @@ from tests.real_data import suite_data
 
 
 def by_hand(encoder: BiLSTMMax, row: np.ndarray) -> Tensor:
-    """States of one sequence, of shape (n, H): the equations of torch's LSTM, word after word."""
+    """Computes the states of one sequence, of shape (n, H), by the equations of torch's LSTM, word by word."""
     inputs = list(encoder.embedding.weight[row])
     for layer in encoder.layers:
         directions = []
@@ -38,7 +38,10 @@ def by_hand(encoder: BiLSTMMax, row: np.ndarray) -> Tensor:
                 state = o.sigmoid() * cell.tanh()
                 states.append(state)
             directions.append(states)
-        inputs = [torch.cat([ahead, back]) for ahead, back in zip(directions[0], directions[1][::-1], strict=True)]
+        inputs = [
+            torch.cat([forward, backward])
+            for forward, backward in zip(directions[0], directions[1][::-1], strict=True)
+        ]
     return torch.stack(inputs)
 
 
@@ -70,14 +73,14 @@ def test_states_maximum_and_gradients_equal_the_equations(layers: int) -> None:
 
 @settings(max_examples=25)
 @given(st.permutations(range(len(ROWS))), st.integers(1, 6), st.integers(0, 4))
-def test_batch_order_and_padding_do_not_change_vectors(order: list[int], count: int, wider: int) -> None:
+def test_batch_order_and_padding_do_not_change_vectors(order: list[int], count: int, extra: int) -> None:
     encoder = tiny(layers=2)
     rows = [ROWS[place] for place in order[:count]]
-    longer = Tokens.cat(
-        [Tokens.pad(rows, 1), Tokens.pad([np.arange(5, 5 + max(map(len, rows)) + wider)], 1)], pad_id=1
+    padded = Tokens.cat(
+        [Tokens.pad(rows, 1), Tokens.pad([np.arange(5, 5 + max(map(len, rows)) + extra)], 1)], pad_id=1
     )
     with torch.no_grad():
-        together = encoder(longer).sentence
+        together = encoder(padded).sentence
         alone = torch.cat([encoder(Tokens.pad([row], 1)).sentence for row in rows])
     torch.testing.assert_close(together[:-1], alone, rtol=0, atol=1e-6)
 
@@ -127,20 +130,20 @@ def test_a_folder_opens_here_and_in_sentence_transformers(layers: int, tmp_path:
     sentence_transformers = pytest.importorskip("sentence_transformers")
     encoder = tiny(layers=layers, require_mask_token=True, dropout=0.1, max_length=30)
     vectors = encoder.encode(SENTENCES)
-    name = fingerprint(encoder)
+    before = fingerprint(encoder)
     folder = tmp_path / "runs" / "encoder"
     encoder.save(folder)
     opened = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     np.testing.assert_allclose(opened.encode(SENTENCES), vectors, atol=1e-5)
     kinds = [type(module).__name__ for module in opened]
     assert kinds == ["WordEmbeddings", "LSTM", "Pooling"]
-    assert np.isneginf(opened.encode([""])).all()  # as the class says
+    assert np.isneginf(opened.encode([""])).all()  # unlike here; BiLSTMMax documents the difference
     again = encoders.load(folder)
     assert isinstance(again, BiLSTMMax) and not again.training and not again.untrained
     np.testing.assert_array_equal(again.encode(SENTENCES), vectors)
     assert (again.format, again.weights, again.shape) == (encoder.format, "random", encoder.shape)
     assert again.origin == f"continued from {folder}; before that: {encoder.origin}"
-    assert fingerprint(again) == fingerprint(encoder) == name
+    assert fingerprint(again) == fingerprint(encoder) == before
     states = torch.randn(4, 8)
     assert torch.equal(again.token_logits(states), encoder.token_logits(states))
     card = (folder / "README.md").read_text()
@@ -149,8 +152,8 @@ def test_a_folder_opens_here_and_in_sentence_transformers(layers: int, tmp_path:
 
 def test_training_can_continue_from_a_folder(tmp_path: Path) -> None:
     tiny().save(tmp_path / "encoder")
-    encoder = BiLSTMMax(path=str(tmp_path / "encoder"), hidden=99, train_vectors=False)  # sizes are the folder's
-    assert encoder.shape.hidden == 4 and not encoder.has_mlm_head
+    encoder = BiLSTMMax(path=str(tmp_path / "encoder"), hidden=99, train_vectors=False)
+    assert encoder.shape.hidden == 4 and not encoder.has_mlm_head  # the folder's sizes take precedence
     assert not encoder.embedding.weight.requires_grad
     before = fingerprint(encoder)
     encoder.train()(Tokens.pad(ROWS, 1)).sentence.sum().backward()
@@ -210,6 +213,7 @@ def test_a_vocabulary_and_vectors_from_real_files(tmp_path: Path) -> None:
             r"encoder\.path names trained weights, which weights=random excludes",
         ),
     ],
+    ids=str,
 )
 def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -242,8 +246,8 @@ def test_damaged_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is there already and is not an encoder's folder"):
         encoder.save(tmp_path / "thesis")
     marker = tmp_path / "encoder" / "encoder.json"
-    said = json.loads(marker.read_text())
-    marker.write_text(json.dumps(said | {"shape": said["shape"] | {"hidden": 5}}))
+    stored = json.loads(marker.read_text())
+    marker.write_text(json.dumps(stored | {"shape": stored["shape"] | {"hidden": 5}}))
     with pytest.raises(UserError, match="weight_ih_l0 has the shape"):
         encoders.load(tmp_path / "encoder")
     (tmp_path / "encoder" / "1_LSTM" / "model.safetensors").unlink()

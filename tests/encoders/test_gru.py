@@ -21,7 +21,7 @@ from encoders.gru import GRU
 from encoders.lstm import LSTM
 from tests.encoders.bilstms import ROWS, SENTENCES, texts
 
-WORDS = [[5, 6, 7], [8], [], [9, 5, 5, 10, 11, 6], [7, 7]]
+WORD_IDS = [[5, 6, 7], [8], [], [9, 5, 5, 10, 11, 6], [7, 7]]
 
 
 def tiny(**arguments: Any) -> GRU:
@@ -30,7 +30,7 @@ def tiny(**arguments: Any) -> GRU:
 
 
 def by_hand(encoder: GRU, row: list[int]) -> tuple[Tensor, Tensor]:
-    """States of one sequence, of shape (n, H), and its last ones, backward then forward: word after word."""
+    """Computes the states of one sequence, of shape (n, H), and its last states, backward first."""
     inputs = list(encoder.embedding.weight[row])
     for layer in encoder.layers:
         directions = []
@@ -41,10 +41,10 @@ def by_hand(encoder: GRU, row: list[int]) -> tuple[Tensor, Tensor]:
             state = of_state.new_zeros(encoder.shape.hidden)
             states = []
             for word in reversed(inputs) if suffix else inputs:
-                given_r, given_z, given_n = (of_input @ word + bias).chunk(3)
-                kept_r, kept_z, kept_n = (of_state @ state + state_bias).chunk(3)
-                z = (given_z + kept_z).sigmoid()
-                state = (1 - z) * (given_n + (given_r + kept_r).sigmoid() * kept_n).tanh() + z * state
+                input_r, input_z, input_n = (of_input @ word + bias).chunk(3)
+                state_r, state_z, state_n = (of_state @ state + state_bias).chunk(3)
+                z = (input_z + state_z).sigmoid()
+                state = (1 - z) * (input_n + (input_r + state_r).sigmoid() * state_n).tanh() + z * state
                 states.append(state)
             directions.append(states)
         last = torch.cat([states[-1] for states in reversed(directions)])
@@ -59,7 +59,7 @@ def by_hand(encoder: GRU, row: list[int]) -> tuple[Tensor, Tensor]:
 def test_states_vector_and_gradients_equal_the_equations(layers: int, bidirectional: bool, summary: Any) -> None:
     encoder = tiny(layers=layers, bidirectional=bidirectional, summary=summary).double()
     width = 8 if bidirectional else 4
-    rows = [encoder.format.wrap(np.array(row)) for row in WORDS]
+    rows = [encoder.format.wrap(np.array(row)) for row in WORD_IDS]
     encoding = encoder(Tokens.pad(rows, encoder.format.pad_id))
     assert encoding.states.shape == (5, 8, width) and encoding.sentence.shape == (5, width)
     assert (encoder.dimension, encoder.state_dimension) == (width, width)
@@ -81,14 +81,16 @@ def test_states_vector_and_gradients_equal_the_equations(layers: int, bidirectio
 
 @settings(max_examples=25)
 @given(st.permutations(range(len(ROWS))), st.integers(1, 6), st.integers(0, 4), st.sampled_from(["last", "max"]))
-def test_batch_order_and_padding_do_not_change_vectors(order: list[int], count: int, wider: int, how: Any) -> None:
-    encoder = tiny(layers=2, summary=how)
+def test_batch_order_and_padding_do_not_change_vectors(
+    order: list[int], count: int, extra: int, summary: Any
+) -> None:
+    encoder = tiny(layers=2, summary=summary)
     rows = [ROWS[place] for place in order[:count]]
-    longer = Tokens.cat(
-        [Tokens.pad(rows, 1), Tokens.pad([np.arange(5, 5 + max(map(len, rows)) + wider)], 1)], pad_id=1
+    padded = Tokens.cat(
+        [Tokens.pad(rows, 1), Tokens.pad([np.arange(5, 5 + max(map(len, rows)) + extra)], 1)], pad_id=1
     )
     with torch.no_grad():
-        together = encoder(longer).sentence
+        together = encoder(padded).sentence
         alone = torch.cat([encoder(Tokens.pad([row], 1)).sentence for row in rows])
     torch.testing.assert_close(together[:-1], alone, rtol=0, atol=1e-6)
 
@@ -100,9 +102,9 @@ def test_encode_puts_start_and_end_tokens_around_a_sentence() -> None:
     assert vectors.shape == (6, 8) and vectors.dtype == np.float32
     for sentence, vector in zip(SENTENCES, vectors, strict=True):
         content = encoder.tokenizer(sentence, add_special_tokens=False)["input_ids"]
-        whole = encoder.format.wrap(np.array(content)).tolist()
-        assert encoder.tokenizer(sentence)["input_ids"] == whole == [0, *content, 2]
-        np.testing.assert_allclose(by_hand(encoder, whole)[1].detach(), vector, atol=1e-6)
+        wrapped = encoder.format.wrap(np.array(content)).tolist()
+        assert encoder.tokenizer(sentence)["input_ids"] == wrapped == [0, *content, 2]
+        np.testing.assert_allclose(by_hand(encoder, wrapped)[1].detach(), vector, atol=1e-6)
     np.testing.assert_array_equal(encoder.encode(["THE CAT"]), encoder.encode(["the cat"]))
     np.testing.assert_allclose(encoder.encode([""])[0], by_hand(encoder, [0, 2])[1].detach(), atol=1e-6)
     assert encoder.encode([]).shape == (0, 8)
@@ -135,14 +137,14 @@ def test_dropout_is_only_between_layers() -> None:
     single = tiny(dropout=0.5).train()
     assert torch.equal(single(tokens).states, single(tokens).states)
     double = tiny(dropout=0.5, layers=2, hidden=16).train()
-    seen: list[Tensor] = []
+    inputs: list[Tensor] = []
     for layer in double.layers:
-        layer.register_forward_pre_hook(lambda layer, given: seen.append(given[0].data))
+        layer.register_forward_pre_hook(lambda layer, args: inputs.append(args[0].data))
     with torch.no_grad():
         double(tokens)
-    assert (seen[0] == 0).sum() == 0 and 0.3 < (seen[1] == 0).double().mean() < 0.7
-    still = double.eval()(tokens).states
-    assert torch.equal(still, double(tokens).states)
+    assert (inputs[0] == 0).sum() == 0 and 0.3 < (inputs[1] == 0).double().mean() < 0.7
+    evaluated = double.eval()(tokens).states
+    assert torch.equal(evaluated, double(tokens).states)
 
 
 # Folders
@@ -153,14 +155,14 @@ def test_a_folder_opens_here(layers: int, bidirectional: bool, summary: Any, tmp
     encoder = tiny(
         layers=layers, bidirectional=bidirectional, summary=summary, max_length=30, require_mask_token=True
     )
-    vectors, name = encoder.encode(SENTENCES), fingerprint(encoder)
+    vectors, before = encoder.encode(SENTENCES), fingerprint(encoder)
     folder = tmp_path / "encoder"
     encoder.save(folder)
     again = encoders.load(folder)
     assert isinstance(again, GRU) and not again.training and not again.untrained
     np.testing.assert_array_equal(again.encode(SENTENCES), vectors)
     assert (again.format, again.shape, again.pooling) == (encoder.format, encoder.shape, summary)
-    assert fingerprint(again) == name == fingerprint(encoder)
+    assert fingerprint(again) == before == fingerprint(encoder)
     assert again.origin == f"continued from {folder}; before that: {encoder.origin}"
     states = torch.randn(4, encoder.state_dimension)
     assert torch.equal(again.token_logits(states), encoder.token_logits(states))
@@ -171,18 +173,18 @@ def test_a_folder_opens_here(layers: int, bidirectional: bool, summary: Any, tmp
     again.train()(Tokens.pad(ROWS, 1)).sentence.sum().backward()
     torch.optim.SGD(again.parameters(), lr=0.1).step()
     again.save(folder, card="# A card\n")
-    assert fingerprint(encoders.load(folder)) == fingerprint(again) != name
+    assert fingerprint(encoders.load(folder)) == fingerprint(again) != before
 
 
 def test_a_trained_encoder_can_be_pooled_either_way(tmp_path: Path) -> None:
     encoder = tiny(layers=2)
     encoder.save(tmp_path / "encoder")
-    names = {fingerprint(encoder)}
+    fingerprints = {fingerprint(encoder)}
     for pooling in ("last", "max"):
         chosen = encoders.load(tmp_path / "encoder", pooling=pooling)
         np.testing.assert_array_equal(chosen.encode(SENTENCES), tiny(layers=2, summary=pooling).encode(SENTENCES))
-        names.add(fingerprint(chosen))
-    assert len(names) == 2
+        fingerprints.add(fingerprint(chosen))
+    assert len(fingerprints) == 2
     chosen.save(tmp_path / "encoder")
     assert isinstance(again := encoders.load(tmp_path / "encoder"), GRU) and again.pooling == "max"
     assert GRU(path=str(tmp_path / "encoder"), summary="last").pooling == "last"
@@ -231,6 +233,7 @@ def test_every_recurrent_encoder_can_be_evaluated_by_the_mean_of_its_states(
         ({"max_length": 2}, r"encoder\.max_length must be at least 3\. Got 2 instead\."),
         ({"summary": "mean"}, r"encoder\.summary must be 'last' or 'max'\. Got 'mean' instead\."),
     ],
+    ids=str,
 )
 def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -245,7 +248,7 @@ def test_damaged_folders_are_refused(tmp_path: Path) -> None:
         GRU(path=str(tmp_path / "bilstm"))
     tiny().save(tmp_path / "encoder")
     marker = tmp_path / "encoder" / "encoder.json"
-    said = json.loads(marker.read_text())
-    marker.write_text(json.dumps(said | {"pooling": "median"}))
+    stored = json.loads(marker.read_text())
+    marker.write_text(json.dumps(stored | {"pooling": "median"}))
     with pytest.raises(UserError, match="cannot be opened as a GRU: pooling of a GRU must be one of last, max"):
         encoders.load(tmp_path / "encoder")

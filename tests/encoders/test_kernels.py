@@ -1,4 +1,4 @@
-"""Switches of a GPU's kernels: what they set, that they restore it, and that attention runs within them."""
+"""Switches of GPU kernels: each sets its option and restores it; attention runs without cuDNN."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def test_members_of_concatenated_encoders_take_the_precision() -> None:
 def test_results_are_read_one_step_later_and_in_order() -> None:
     events: list[str] = []
 
-    def made() -> Iterator[int]:
+    def numbers() -> Iterator[int]:
         for number in range(3):
             events.append(f"made {number}")
             yield number
 
-    for number in inference._one_late(made()):
+    for number in inference._one_late(numbers()):
         events.append(f"taken {number}")
     assert events == ["made 0", "made 1", "taken 0", "made 2", "taken 1", "taken 2"]
 
@@ -90,17 +90,17 @@ def test_every_transformer_attends_without_cudnn(monkeypatch: pytest.MonkeyPatch
     encoder = tiny()
     decoder = TiedDecoder(encoder).eval()
     open_contexts: list[torch.device] = []
-    seen: list[int] = []
+    open_counts: list[int] = []
 
     @contextmanager
-    def noted(device: torch.device) -> Iterator[None]:
+    def recorded(device: torch.device) -> Iterator[None]:
         open_contexts.append(device)
         yield
         open_contexts.pop()
 
-    monkeypatch.setattr(kernels, "without_cudnn_attention", noted)
+    monkeypatch.setattr(kernels, "without_cudnn_attention", recorded)
     for layer in (*encoder.backbone.encoder.layer, *decoder._body[0].encoder.layer):
-        layer.attention.register_forward_hook(lambda *_: seen.append(len(open_contexts)))
+        layer.attention.register_forward_hook(lambda *_: open_counts.append(len(open_contexts)))
     tokens = Tokens.pad([encoder.format.wrap(torch.arange(5, 9).numpy())], encoder.format.pad_id)
     decoder.states(encoder, encoder(tokens).sentence, tokens)
-    assert seen == [1] * 4 and not open_contexts
+    assert open_counts == [1] * 4 and not open_contexts

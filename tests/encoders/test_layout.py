@@ -1,4 +1,4 @@
-"""A folder of sentence-transformers gives the vectors that sentence-transformers gives."""
+"""Folders give the same vectors here as in sentence-transformers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.encoders.models import SENTENCES, minilm, tiny
 from tests.real_data import suite_data
 
 sentence_transformers = pytest.importorskip("sentence_transformers")
-ODD = [
+ODD_SENTENCES = [
     ".",
     "",
     "?",
@@ -44,8 +44,8 @@ ODD = [
 ]
 
 
-def senteval() -> Iterator[str]:
-    """Real sentences of many tasks, as the toolkit makes them: tokens joined by a blank, an empty one a point."""
+def senteval_sentences() -> Iterator[str]:
+    """Sentences of several SentEval tasks in the toolkit's form: tokens joined by spaces, or "." if empty."""
     folder = suite_data("senteval/downstream")
     for name in (
         "CR/custrev.pos", "MR/rt-polarity.neg", "SUBJ/subj.objective", "MPQA/mpqa.neg", "TREC/train_5500.label",
@@ -56,7 +56,7 @@ def senteval() -> Iterator[str]:
             yield " ".join(line.split()) or "."
 
 
-def compare(sentences: list[str]) -> None:
+def assert_same_vectors(sentences: list[str]) -> None:
     theirs = sentence_transformers.SentenceTransformer(str(minilm()), device="cpu")
     ours = encoders.load(minilm()).encode(sentences)
     assert ours.shape == (len(sentences), 384)
@@ -65,19 +65,19 @@ def compare(sentences: list[str]) -> None:
 
 
 def test_odd_sentences_get_the_same_vectors() -> None:
-    compare(ODD + SENTENCES)
+    assert_same_vectors(ODD_SENTENCES + SENTENCES)
 
 
 @pytest.mark.slow
 def test_two_thousand_sentences_of_senteval_get_the_same_vectors() -> None:
-    sentences = [*senteval(), *ODD]
-    long = [" ".join(sentences[i : i + 25]) for i in range(0, 100, 25)]
-    assert len(sentences) + len(long) >= 2000
-    compare([*sentences, *long])
+    sentences = [*senteval_sentences(), *ODD_SENTENCES]
+    long_sentences = [" ".join(sentences[i : i + 25]) for i in range(0, 100, 25)]
+    assert len(sentences) + len(long_sentences) >= 2000
+    assert_same_vectors([*sentences, *long_sentences])
 
 
 def folder_of(tmp_path: Path, *more: Any, pooling: str = "mean", **options: Any) -> Path:
-    """What sentence-transformers writes of a small BERT, ``pooling`` and ``more`` modules."""
+    """A folder that sentence-transformers saves, of a small BERT, ``pooling`` and the modules ``more``."""
     from sentence_transformers.models import Pooling
     from sentence_transformers.models import Transformer as Theirs
 
@@ -94,7 +94,7 @@ def folder_of(tmp_path: Path, *more: Any, pooling: str = "mean", **options: Any)
 
 
 def equal_to_theirs(folder: Path, tmp_path: Path) -> Transformer:
-    """Opened here, and saved here and opened again by both: the same vectors."""
+    """Asserts that ``folder`` and a copy saved by this suite give the vectors of sentence-transformers."""
     expected = sentence_transformers.SentenceTransformer(str(folder), device="cpu").encode(SENTENCES)
     ours = encoders.load(folder)
     assert isinstance(ours, Transformer) and ours.dimension == expected.shape[1]
@@ -132,7 +132,7 @@ def test_a_plain_folder_uses_the_given_pooling(pooling: str, tmp_path: Path) -> 
     )
 
 
-def refused(folder: Path, file: str, change: dict[str, Any], message: str) -> None:
+def assert_refused(folder: Path, file: str, change: dict[str, Any], message: str) -> None:
     path = folder / file
     before = path.read_text()
     path.write_text(json.dumps(json.loads(before) | change))
@@ -144,19 +144,27 @@ def refused(folder: Path, file: str, change: dict[str, Any], message: str) -> No
 
 def test_settings_that_would_give_other_vectors_are_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, dense(32, 8))
-    refused(folder, "1_Pooling/config.json", {"pooling_mode": "mean_sqrt_len_tokens"}, "pools by mean_sqrt_len")
-    refused(folder, "1_Pooling/config.json", {"pooling_mode": "weightedmean"}, "pools by weightedmean")
-    refused(folder, "1_Pooling/config.json", {"pooling_mode": ["mean", "max"]}, "pools by mean, max")
+    assert_refused(
+        folder, "1_Pooling/config.json", {"pooling_mode": "mean_sqrt_len_tokens"}, "pools by mean_sqrt_len"
+    )
+    assert_refused(folder, "1_Pooling/config.json", {"pooling_mode": "weightedmean"}, "pools by weightedmean")
+    assert_refused(folder, "1_Pooling/config.json", {"pooling_mode": ["mean", "max"]}, "pools by mean, max")
     prompt = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
-    refused(folder, "config_sentence_transformers.json", prompt, "puts a prompt before each sentence")
+    assert_refused(folder, "config_sentence_transformers.json", prompt, "puts a prompt before each sentence")
     config = "2_Dense/config.json"
-    refused(folder, config, {"activation_function": "evil.module.Tanh"}, r"has the activation evil\.module\.Tanh")
-    refused(folder, config, {"activation_function": "torch.nn.modules.activation.Softmax"}, "has the activation")
-    refused(folder, config, {"use_residual": True}, "is no plain map of the sentence vector")
-    refused(folder, config, {"module_input_name": "token_embeddings"}, "is no plain map of the sentence vector")
-    refused(folder, config, {"out_features": 9}, r"bias has the shape \[8\]; by the settings it is \[9\]")
+    assert_refused(
+        folder, config, {"activation_function": "evil.module.Tanh"}, r"has the activation evil\.module\.Tanh"
+    )
+    assert_refused(
+        folder, config, {"activation_function": "torch.nn.modules.activation.Softmax"}, "has the activation"
+    )
+    assert_refused(folder, config, {"use_residual": True}, "is no plain map of the sentence vector")
+    assert_refused(
+        folder, config, {"module_input_name": "token_embeddings"}, "is no plain map of the sentence vector"
+    )
+    assert_refused(folder, config, {"out_features": 9}, r"bias has the shape \[8\]; by the settings it is \[9\]")
     (folder / "2_Dense" / "model.safetensors").rename(folder / "2_Dense" / "pytorch_model.bin")
-    refused(folder, config, {}, r"2_Dense has no model\.safetensors: save its weights as safetensors")
+    assert_refused(folder, config, {}, r"2_Dense has no model\.safetensors: save its weights as safetensors")
 
 
 def test_prompts_that_are_not_used_by_themselves_do_not_matter(tmp_path: Path) -> None:
@@ -168,13 +176,13 @@ def test_prompts_that_are_not_used_by_themselves_do_not_matter(tmp_path: Path) -
     equal_to_theirs(folder, tmp_path)
 
 
-def _by_transformers(folder: Path, how: str) -> np.ndarray:
+def _by_transformers(folder: Path, pooling: str) -> np.ndarray:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder).eval()
     batch = tokenizer(SENTENCES, padding=True, truncation=True, return_tensors="pt")
     with torch.no_grad():
         states = model(**batch).last_hidden_state
-    return pool(states, batch["attention_mask"].bool(), how).numpy()
+    return pool(states, batch["attention_mask"].bool(), pooling).numpy()
 
 
 @pytest.mark.parametrize(
@@ -189,13 +197,13 @@ def test_an_export_opens_here_and_in_sentence_transformers(
     vectors = encoder.encode(SENTENCES)
     folder = tmp_path / "runs" / "encoder"
     encoder.save(folder)
-    logger = logging.getLogger("transformers")  # which passes nothing on to the root
+    logger = logging.getLogger("transformers")  # which does not propagate to the root logger
     logger.addHandler(caplog.handler)
     try:
         opened = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     finally:
         logger.removeHandler(caplog.handler)
-    assert "LOAD REPORT" not in caplog.text  # a table of missing and unexpected weights
+    assert "LOAD REPORT" not in caplog.text  # heads transformers' table of missing and unexpected weights
     assert opened.max_seq_length == encoder.format.max_length
     np.testing.assert_allclose(opened.encode(SENTENCES), vectors, atol=1e-5)
     np.testing.assert_allclose(_by_transformers(folder, pooling), vectors, atol=1e-5)
@@ -239,6 +247,7 @@ def test_lower_casing_of_a_folder_is_applied_and_saved(tmp_path: Path) -> None:
         ({"pooling_mode": ["cls", "mean"]}, "pools by cls, mean; it must be one of mean, cls, max, last"),
         ({"pooling_mode_weightedmean_tokens": True}, "pools by pooling_mode_weightedmean_tokens"),
     ],
+    ids=str,
 )
 def test_poolings_of_sentence_transformers_are_read_or_refused(
     pooling: dict[str, Any], expected: str, tmp_path: Path
@@ -256,8 +265,8 @@ def test_other_modules_are_refused(tmp_path: Path) -> None:
     tiny(normalize=True).save(tmp_path / "encoder")
     path = tmp_path / "encoder" / "modules.json"
     modules = json.loads(path.read_text())
-    other = {"idx": 3, "name": "3", "path": "3_LayerNorm", "type": "sentence_transformers.models.LayerNorm"}
-    path.write_text(json.dumps([*modules, other]))
+    layer_norm = {"idx": 3, "name": "3", "path": "3_LayerNorm", "type": "sentence_transformers.models.LayerNorm"}
+    path.write_text(json.dumps([*modules, layer_norm]))
     with pytest.raises(
         UserError, match="a module LayerNorm; only Transformer, Pooling, Dense, Normalize are opened"
     ):
@@ -269,8 +278,8 @@ def test_other_modules_are_refused(tmp_path: Path) -> None:
 
 def test_a_folders_scaling_can_be_switched_off(tmp_path: Path) -> None:
     tiny(normalize=True).save(tmp_path / "encoder")
-    for wanted, scaled in ((None, True), (True, True), (False, False)):
-        encoder = Transformer(path=str(tmp_path / "encoder"), normalize=wanted)
+    for normalize, scaled in ((None, True), (True, True), (False, False)):
+        encoder = Transformer(path=str(tmp_path / "encoder"), normalize=normalize)
         assert np.allclose(np.linalg.norm(encoder.encode(SENTENCES), axis=1), 1) == scaled
         encoder.save(tmp_path / "copy")
         assert Transformer.load(tmp_path / "copy").normalize == scaled

@@ -23,7 +23,7 @@ def tiny(**arguments: Any) -> LSTM:
 
 
 def by_hand(encoder: LSTM, row: list[int]) -> Tensor:
-    """States of one sequence, of shape (n, H), word after word."""
+    """Computes the states of one sequence, of shape (n, H), word by word."""
     inputs = list(encoder.embedding.weight[row])
     layer: Any
     for layer in encoder.layers:
@@ -60,10 +60,10 @@ def test_states_vector_and_gradients_equal_the_equations(layers: int) -> None:
 
 @settings(max_examples=20)
 @given(st.permutations(range(len(ROWS))), st.integers(1, 6), st.integers(0, 4))
-def test_batch_order_and_padding_do_not_change_vectors(order: list[int], count: int, wider: int) -> None:
+def test_batch_order_and_padding_do_not_change_vectors(order: list[int], count: int, extra: int) -> None:
     encoder = tiny(layers=2)
     rows = [encoder.format.wrap(ROWS[place]) for place in order[:count]]
-    longest = np.arange(5, 5 + max(map(len, rows)) + wider)
+    longest = np.arange(5, 5 + max(map(len, rows)) + extra)
     with torch.no_grad():
         together = encoder(Tokens.pad([*rows, longest], 1)).sentence
         alone = torch.cat([encoder(Tokens.pad([row], 1)).sentence for row in rows])
@@ -76,9 +76,9 @@ def test_encode_puts_a_start_token_before_a_sentence() -> None:
     vectors = encoder.encode([*SENTENCES, ""])
     for sentence, vector in zip([*SENTENCES, ""], vectors, strict=True):
         content = encoder.tokenizer(sentence, add_special_tokens=False)["input_ids"]
-        whole = [0, *content][:6]
-        assert encoder.format.wrap(np.array(content)).tolist() == whole
-        np.testing.assert_allclose(by_hand(encoder, whole)[-1].detach(), vector, atol=1e-6)
+        wrapped = [0, *content][:6]
+        assert encoder.format.wrap(np.array(content)).tolist() == wrapped
+        np.testing.assert_allclose(by_hand(encoder, wrapped)[-1].detach(), vector, atol=1e-6)
 
 
 def test_a_folder_opens_here_and_in_sentence_transformers(tmp_path: Path) -> None:

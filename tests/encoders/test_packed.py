@@ -1,4 +1,4 @@
-"""Packed rows equal torch's; recurrent kernels in bf16's autocast."""
+"""Recurrent layers over packed rows equal torch's, and stay in float32 under bf16 autocast."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.encoders.bilstms import ROWS, texts
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=9), st.integers(0, 3))
-def test_packing_equals_torchs(counts: list[int], wider: int) -> None:
+def test_packing_equals_torchs(counts: list[int], extra: int) -> None:
     lengths = torch.tensor(counts)
-    width = max(counts) + wider
+    width = max(counts) + extra
     places, running = packing(lengths, width)
     block = torch.arange(len(counts) * width).view(len(counts), width)
     order = torch.argsort(lengths, descending=True, stable=True)
@@ -45,25 +45,25 @@ def test_packed_recurrent_layers_equal_torchs(
     for lengths in ([7, 2, 7, 1, 5, 3], [3, 3, 3], [4]):
         places, running = packing(torch.tensor(lengths), 9)
         data = torch.randn(len(places), 3, dtype=torch.float64, requires_grad=True)
-        right = layer(PackedSequence(data, running))[0].data
+        expected = layer(PackedSequence(data, running))[0].data
         states = packed.recurrent(layer, data, running)
-        torch.testing.assert_close(states, right)
+        torch.testing.assert_close(states, expected)
         with torch.no_grad():
-            assert torch.equal(packed.recurrent(layer, data, running), right)
-        aim, weights = torch.randn_like(right), [data, *layer.parameters()]
-        ours, theirs = (torch.autograd.grad((out * aim).sum(), weights) for out in (states, right))
+            assert torch.equal(packed.recurrent(layer, data, running), expected)
+        weights, variables = torch.randn_like(expected), [data, *layer.parameters()]
+        ours, theirs = (torch.autograd.grad((out * weights).sum(), variables) for out in (states, expected))
         for one, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("kind", [BiLSTMMax, GRU, LSTM])
 def test_bf16_leaves_recurrent_kernels_in_float32(kind: type[BiLSTMMax] | type[GRU] | type[LSTM]) -> None:
-    """oneDNN has no backward pass of an LSTM in bf16 on a CPU."""
+    """On a CPU, oneDNN has no backward pass for an LSTM in bf16."""
     encoder, tokens = kind(hidden=4, word_size=3, min_count=1, texts=texts).train(), Tokens.pad(ROWS, 0)
     plain = encoder(tokens).states
     with torch.autocast("cpu", torch.bfloat16):
         states = encoder(tokens).states
     assert torch.equal(states, plain)
-    ours, theirs = (torch.autograd.grad(out.sum(), [*encoder.layers.parameters()]) for out in (states, plain))
-    for one, other in zip(ours, theirs, strict=True):
+    found, expected = (torch.autograd.grad(out.sum(), [*encoder.layers.parameters()]) for out in (states, plain))
+    for one, other in zip(found, expected, strict=True):
         assert torch.equal(one, other)

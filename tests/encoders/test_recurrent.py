@@ -1,4 +1,4 @@
-"""Word vectors, packing, dropout and the MLM head of recurrent encoders, on the BiLSTM."""
+"""Word vectors, dropout, MLM head, FLOPs and saving of recurrent encoders, tested on BiLSTM-Max."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from tests.encoders.bilstms import ROWS, SENTENCES, tiny
 
 
 @pytest.fixture
-def vectors(tmp_path: Path) -> str:
+def vector_file(tmp_path: Path) -> str:
     words = {"The": (6, 8), "the": (0, 10), "cat": (3, -4), "dog": (8, 6), "DOG": (1, 1), "unheard": (5, 5)}
     path = tmp_path / "vectors.txt"
     path.write_text("".join(f"{word} {a} {b}\n" for word, (a, b) in words.items()))
     return str(path)
 
 
-def row(encoder: BiLSTMMax, word: str) -> list[float]:
+def vector_of(encoder: BiLSTMMax, word: str) -> list[float]:
     return encoder.embedding.weight[encoder.tokenizer.convert_tokens_to_ids(word)].tolist()
 
 
-def test_words_are_initialised_with_their_vectors(vectors: str) -> None:
-    encoder = tiny(vectors=vectors)
+def test_words_are_initialised_with_their_vectors(vector_file: str) -> None:
+    encoder = tiny(vectors=vector_file)
     assert encoder.embedding.embedding_dim == encoder.shape.word_size == 2
-    assert row(encoder, "The") == [6, 8] and row(encoder, "the") == [0, 10]  # its own form first
-    assert row(encoder, "Cat") == row(encoder, "cat") == [3, -4]  # else the lower case's
-    assert row(encoder, "dog") == [8, 6]
+    assert vector_of(encoder, "The") == [6, 8] and vector_of(encoder, "the") == [0, 10]  # a word's own form first
+    assert vector_of(encoder, "Cat") == vector_of(encoder, "cat") == [3, -4]  # else its lower-case form
+    assert vector_of(encoder, "dog") == [8, 6]
     words = len(encoder.tokenizer) - 5
     assert encoder.coverage == f"5 of {words} words have a vector"
-    assert encoder.origin.endswith(f"word vectors of 2 from {vectors} (5 of {words} words have a vector)")
+    assert encoder.origin.endswith(f"word vectors of 2 from {vector_file} (5 of {words} words have a vector)")
     assert tiny().coverage is None
-    lower = tiny(vectors=vectors, lowercase=True)
-    assert row(lower, "the") == [0, 10] and lower.coverage is not None and lower.coverage.startswith("3 of ")
+    lower = tiny(vectors=vector_file, lowercase=True)
+    assert vector_of(lower, "the") == [0, 10] and lower.coverage is not None and lower.coverage.startswith("3 of ")
 
 
 def test_unknown_words_get_vectors_of_the_files_norm(tmp_path: Path) -> None:
@@ -59,16 +59,16 @@ def test_unknown_words_get_vectors_of_the_files_norm(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trained", [True, False])
-def test_frozen_vectors_are_not_updated(trained: bool, vectors: str) -> None:
-    encoder = tiny(vectors=vectors, train_vectors=trained, require_mask_token=True).train()
+def test_frozen_vectors_are_not_updated(trained: bool, vector_file: str) -> None:
+    encoder = tiny(vectors=vector_file, train_vectors=trained, require_mask_token=True).train()
     before = {name: weight.clone() for name, weight in encoder.named_parameters()}
     optimizer = torch.optim.SGD([weight for weight in encoder.parameters() if weight.requires_grad], lr=0.1)
     assert encoder.embedding.weight.requires_grad is trained
     encoding = encoder(Tokens.pad(ROWS, 1))
     (encoding.sentence.square().sum() + encoder.token_logits(encoding.states[0]).square().sum()).backward()
     optimizer.step()
-    moved = {name for name, weight in encoder.named_parameters() if not torch.equal(weight, before[name])}
-    assert set(before) - moved == (set() if trained else {"embedding.weight"})
+    updated = {name for name, weight in encoder.named_parameters() if not torch.equal(weight, before[name])}
+    assert set(before) - updated == (set() if trained else {"embedding.weight"})
 
 
 # Dropout, MLM head, cost
@@ -77,14 +77,14 @@ def test_frozen_vectors_are_not_updated(trained: bool, vectors: str) -> None:
 def test_dropout_is_only_in_training_and_uses_torchs_generator() -> None:
     encoder = tiny(layers=2, dropout=0.5, hidden=16)
     tokens = Tokens.pad(ROWS, 1)
-    still = encoder(tokens).sentence
-    assert torch.equal(still, encoder(tokens).sentence)
+    evaluated = encoder(tokens).sentence
+    assert torch.equal(evaluated, encoder(tokens).sentence)
     encoder.train()
-    seen: list[Tensor] = []
-    encoder.layers[1].register_forward_pre_hook(lambda layer, given: seen.append(given[0].data))
+    inputs: list[Tensor] = []
+    encoder.layers[1].register_forward_pre_hook(lambda layer, args: inputs.append(args[0].data))
     with torch.no_grad():
         encoder(tokens)
-    assert 0.3 < (seen[0] == 0).double().mean() < 0.7  # between the layers too
+    assert 0.3 < (inputs[0] == 0).double().mean() < 0.7  # dropout between the layers too
 
     def gradients(run: Callable[[], Tensor]) -> list[Tensor]:
         torch.manual_seed(5)
@@ -143,7 +143,7 @@ def test_flops_equal_torchs_count(layers: int) -> None:
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         encoding = encoder(tokens)
     count = sum(map(len, ROWS))
-    # The kernels multiply the state before the first word, which is zero, as well.
+    # Torch's kernels also multiply the zero state before the first word, hence the tolerance.
     assert encoder.forward_flops(count, 3) == pytest.approx(counter.get_total_flops(), rel=0.01)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         encoder.token_logits(encoding.states[3])
@@ -151,7 +151,7 @@ def test_flops_equal_torchs_count(layers: int) -> None:
 
 
 def test_a_layer_in_one_buffer_can_be_saved(tmp_path: Path) -> None:
-    """As on a GPU, where cuDNN wants a layer's weights in one row."""
+    """On a GPU, cuDNN keeps a layer's weights in one buffer; here its weights are made views of one buffer."""
     encoder = tiny(layers=2)
     expected = encoder.encode(SENTENCES)
     for layer in encoder.layers:

@@ -33,7 +33,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def unplugged(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError("Network is unreachable")
 
@@ -45,7 +45,7 @@ def _small_hub_model(**arguments: Any) -> Transformer:
 
 
 def test_auto_falls_back_to_a_small_random_model_and_reports_it(
-    unplugged: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    no_network: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(starts, "CHECKPOINTS", tmp_path)
     encoder = _small_hub_model(shape=shape("roberta", hidden_size=768, num_attention_heads=12))
@@ -73,14 +73,14 @@ def test_the_family_is_found_by_name(name: str, family: str | None) -> None:
     assert models.family(name) == family
 
 
-def test_pretrained_never_falls_back(unplugged: None) -> None:
+def test_pretrained_never_falls_back(no_network: None) -> None:
     with pytest.raises(UserError, match=r"roberta-base is not on this machine, and .* is not reachable"):
         _small_hub_model(weights="pretrained")
     with pytest.raises(UserError, match="not reachable"):
         encoders.load("roberta-base")
 
 
-def test_an_unknown_family_has_no_random_start(unplugged: None) -> None:
+def test_an_unknown_family_has_no_random_start(no_network: None) -> None:
     with pytest.raises(UserError, match="someone/minilm is not on this machine"):
         Transformer(name="someone/minilm", texts=texts)
 
@@ -95,7 +95,7 @@ def test_a_hub_that_never_answers_costs_five_seconds(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(socket, "create_connection", lambda *_, **__: time.sleep(30))
     start = time.monotonic()
     encoder = _small_hub_model()
-    assert time.monotonic() - start < 20  # the hub takes 30; a busy machine adds to the 5
+    assert time.monotonic() - start < 20  # connecting takes 30 s, the limit is 5 s; a busy machine adds to it
     assert encoder.fallback is not None and "did not answer within 5 s" in encoder.fallback
 
 
@@ -113,17 +113,17 @@ def test_a_hub_that_never_answers_costs_five_seconds(monkeypatch: pytest.MonkeyP
 def test_what_the_hub_refuses_is_no_reason_to_fall_back(
     error: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def answer(*_: Any, **__: Any) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
         raise error.__new__(error)
 
     monkeypatch.setattr(socket, "create_connection", lambda *_, **__: socket.socket())
-    monkeypatch.setattr(starts, "get_hf_file_metadata", answer)
+    monkeypatch.setattr(starts, "get_hf_file_metadata", refuse)
     with pytest.raises(UserError, match=message):
         Transformer(name="robreta-base", texts=texts)
 
 
 def _serve(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """Lets ``snapshot_download`` deliver ``folder``, by pattern, as if it were on the hub."""
+    """Makes ``snapshot_download`` copy from ``folder``; records and returns the file patterns of each call."""
     target, calls = folder.parent / "snapshots" / "0123456789abcdef", []
 
     def download(
@@ -156,7 +156,7 @@ def test_settings_of_a_hub_model_are_fetched_before_its_weights(
     assert not any("safetensors" in pattern for pattern in calls[0]) and len(calls) == 2
 
 
-def test_a_complete_cache_of_the_hub_is_used_without_network(tmp_path: Path, unplugged: None) -> None:
+def test_a_complete_cache_of_the_hub_is_used_without_network(tmp_path: Path, no_network: None) -> None:
     revision = "0123456789abcdef0123456789abcdef01234567"
     model = tmp_path / "no-cache" / "models--someone--some-model"
     original = tiny()
@@ -198,10 +198,10 @@ def test_a_model_without_mask_token_is_refused_before_its_weights(
     calls = _serve(_gpt2_folder(tmp_path / "gpt"), monkeypatch)
     with pytest.raises(UserError, match=NO_MASK):
         Transformer(name="someone/causal", require_mask_token=True)
-    assert len(calls) == 1  # settings and tokenizer alone
+    assert len(calls) == 1  # for settings and tokenizer, none for weights
 
 
-def test_a_family_without_masked_lm_is_refused_offline(unplugged: None, tmp_path: Path) -> None:
+def test_a_family_without_masked_lm_is_refused_offline(no_network: None, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=NO_MASK):
         Transformer(name="openai-community/gpt2", require_mask_token=True, texts=texts)
     with pytest.raises(UserError, match=NO_MASK):
@@ -217,14 +217,14 @@ def test_a_causal_model_serves_where_no_mask_is_needed(tmp_path: Path) -> None:
 
 
 def test_bundled_weights_take_precedence_over_the_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unplugged: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_network: None
 ) -> None:
     monkeypatch.setattr(starts, "CHECKPOINTS", tmp_path)
     assert Transformer(name=BUNDLED, shape=shape(), texts=texts, vocab_size=400).weights == "random"
     with pytest.raises(UserError, match=f"no weights of {BUNDLED}"):
         Transformer(name=BUNDLED, weights="pretrained")
     original = tiny()
-    original.save(tmp_path / "declutr-mini")  # opened by its name, never a start for another one
+    original.save(tmp_path / "declutr-mini")  # used only under its own name, never as a fallback for another
     assert _small_hub_model().weights == "random"
     original.save(tmp_path / BUNDLED)
     encoder = Transformer(name=BUNDLED, shape=shape())
@@ -233,20 +233,20 @@ def test_bundled_weights_take_precedence_over_the_hub(
         UserError, match=rf"encoder.shape.hidden_size=64: the bundled weights of {BUNDLED} have 32\. "
     ):
         Transformer(name=BUNDLED, shape=shape(hidden_size=64))
-    stand_in = _small_hub_model()
-    assert stand_in.weights == "bundled" and stand_in.fallback is not None
-    assert stand_in.fallback.endswith(f"the encoder starts from the bundled {BUNDLED} instead.")
+    substitute = _small_hub_model()
+    assert substitute.weights == "bundled" and substitute.fallback is not None
+    assert substitute.fallback.endswith(f"the encoder starts from the bundled {BUNDLED} instead.")
     assert encoders.load(BUNDLED).encode(["a cat"]) == pytest.approx(original.encode(["a cat"]), abs=1e-6)
 
 
 def test_roberta_starts_from_the_bundled_model_of_any_family(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unplugged: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_network: None
 ) -> None:
     monkeypatch.setattr(starts, "CHECKPOINTS", tmp_path)
     Transformer(weights="random", shape=shape("bert"), texts=texts, vocab_size=400).save(tmp_path / BUNDLED)
     assert _small_hub_model().model.config.model_type == "bert"
     other = Transformer(name="google-bert/bert-base-uncased", texts=texts, vocab_size=400)
-    assert other.weights == "random"  # as any other family
+    assert other.weights == "random"  # only roberta names fall back to the bundled model
 
 
 def test_the_tokenizer_of_a_random_start_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +256,7 @@ def test_the_tokenizer_of_a_random_start_is_kept(tmp_path: Path, monkeypatch: py
     assert again.tokenizer.get_vocab() == first.tokenizer.get_vocab()
     assert again.format == first.format
     assert again.tokenizer("a cat<mask>")["input_ids"] == first.tokenizer("a cat<mask>")["input_ids"]
-    with pytest.raises(TypeError):  # other texts, another tokenizer
+    with pytest.raises(TypeError):  # other texts need a new tokenizer, hence train_bpe
         tiny(cache=tmp_path, texts=lambda: ["other texts"])
 
 
@@ -265,8 +265,8 @@ def test_a_resumed_run_uses_its_own_tokenizer(tmp_path: Path) -> None:
     first.tokenizer.save_pretrained(tmp_path / "tokenizer")
     again = tiny(tokenizer=tmp_path / "tokenizer", texts=None)
     assert again.untrained and again.format == first.format
-    plain = [plain_backend(encoder.tokenizer).to_str() for encoder in (first, again)]
-    assert plain[0] == plain[1]  # hence the same token store
+    serialised = [plain_backend(encoder.tokenizer).to_str() for encoder in (first, again)]
+    assert serialised[0] == serialised[1]  # so both runs use the same token store
     with pytest.raises(UserError, match=r"nowhere cannot be opened as a tokenizer: there is no such folder\."):
         tiny(tokenizer=tmp_path / "nowhere")
 
@@ -293,8 +293,8 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 def test_broken_folders_are_refused(tmp_path: Path) -> None:
     tiny().save(tmp_path / "m")
     weights = tmp_path / "m" / "model.safetensors"
-    whole = weights.read_bytes()
-    weights.write_bytes(whole[: len(whole) // 2])
+    content = weights.read_bytes()
+    weights.write_bytes(content[: len(content) // 2])
     with pytest.raises(UserError, match="cannot be opened as an encoder"):
         encoders.load(tmp_path / "m")
     weights.rename(tmp_path / "m" / "pytorch_model.bin")
@@ -320,20 +320,20 @@ def test_a_checkpoint_that_lacks_weights_is_refused(tmp_path: Path) -> None:
 def test_a_tokenizer_larger_than_the_model_is_refused(tmp_path: Path) -> None:
     encoder = tiny()
     encoder.save(tmp_path / "m")
-    known = len(encoder.tokenizer)
+    size = len(encoder.tokenizer)
     encoder.tokenizer.add_tokens(["<one>", "<more>"])
     encoder.tokenizer.save_pretrained(tmp_path / "m")
-    with pytest.raises(UserError, match=f"the tokenizer has {known + 2} tokens, but the model only knows {known}"):
+    with pytest.raises(UserError, match=f"the tokenizer has {size + 2} tokens, but the model only knows {size}"):
         encoders.load(tmp_path / "m")
 
 
 def test_pooling_can_be_overridden(tmp_path: Path) -> None:
     encoder = tiny(pooling="mean")
     encoder.save(tmp_path / "encoder")
-    largest = encoders.load(tmp_path / "encoder", pooling="max").encode(SENTENCES)
-    assert not np.allclose(largest, encoder.encode(SENTENCES))
+    max_pooled = encoders.load(tmp_path / "encoder", pooling="max").encode(SENTENCES)
+    assert not np.allclose(max_pooled, encoder.encode(SENTENCES))
     encoder.pooling = "max"
-    np.testing.assert_allclose(largest, encoder.encode(SENTENCES), atol=1e-6)
+    np.testing.assert_allclose(max_pooled, encoder.encode(SENTENCES), atol=1e-6)
 
 
 def test_loading_by_class_stays_in_this_package(tmp_path: Path) -> None:
