@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Read when libraries are imported, which is before any fixture: an offline switch, threads, parallel tokenizers.
-DECISIVE = ("HF_HUB_", "HF_DATASETS_", "TRANSFORMERS_", "OMP_", "GOMP_", "TOKENIZERS_")
-for name in [name for name in os.environ if name.startswith(DECISIVE)]:
+# Libraries read these when they are imported, before any fixture: offline mode, threads, parallel tokenizers.
+READ_AT_IMPORT = ("HF_HUB_", "HF_DATASETS_", "TRANSFORMERS_", "OMP_", "GOMP_", "TOKENIZERS_")
+for name in [name for name in os.environ if name.startswith(READ_AT_IMPORT)]:
     del os.environ[name]
-if "PYTEST_XDIST_WORKER" in os.environ:  # several processes of several threads would wait for each other
+if "PYTEST_XDIST_WORKER" in os.environ:  # more threads than cores would slow each other down
     os.environ["OMP_NUM_THREADS"] = "1"
 
 # The same examples every time, however busy the machine.
@@ -24,6 +26,17 @@ settings.load_profile("any machine")
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Replaces bytes in test ids by their type: archives contain the time, and test processes must agree."""
     return "bytes" if isinstance(val, bytes) else None
+
+
+@pytest.fixture(scope="module")
+def command_lines_composed_once() -> Iterator[None]:
+    """Composes each command line once in a module, as Hydra takes longer for it than a refusal."""
+    from experiments import overrides
+
+    with pytest.MonkeyPatch.context() as patch:
+        composed = functools.cache(lambda texts, name, original=overrides.compose: original([*texts], name))
+        patch.setattr(overrides, "compose", lambda texts, name: composed(tuple(texts), name))
+        yield
 
 
 @pytest.fixture

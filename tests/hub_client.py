@@ -46,6 +46,13 @@ def connected(cache: Path, patch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub
         yield hub
 
 
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub]:
+    """Serves an empty local hub, with a cache of its own, during a test."""
+    with connected(tmp_path / "cache", monkeypatch) as hub:
+        yield hub
+
+
 def environment(hub: hub_server.Hub, home: Path) -> dict[str, str]:
     """Returns the environment of a process that uses ``hub``."""
     own = {name: value for name, value in os.environ.items() if name not in (*TOKENS, "HF_HUB_OFFLINE")}

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "analysis": {"data", "encoders"},
     "experiments": {"data", "encoders", "objectives", "analysis"},
 }
-# Folders of analysis that import less: the suite's modules that each may import.
+# Folders of analysis with stricter rules: the modules of the suite that each may import.
 WITHIN = {
     "analysis/senteval": ("analysis.senteval", "data"),
     "analysis/reporting": (
@@ -34,7 +34,7 @@ WITHIN = {
     ),
 }
 OURS = {*MAY_IMPORT, "benchmarks", "tests"}
-# Configuration keys that a package does not name: the caller adds them.
+# Groups of configuration keys that a package must not name: the caller adds them to messages.
 NO_KEYS_OF = {"data": ("objective", "budget"), "encoders": ("objective", "budget")}
 UNPICKLERS = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 MAY_UNPICKLE = "analysis/senteval/files/captions.py", "pickle"  # with the instructions of plain data only
@@ -64,7 +64,7 @@ def sources(root: Path) -> list[Path]:
 
 
 def declared(setup: Path) -> dict[str, set[str]]:
-    """Names of the distributions that setup.cfg installs, always and for tests."""
+    """Returns the distributions that setup.cfg installs, always ("install") and for tests ("test")."""
     config = configparser.ConfigParser()
     config.read(setup, encoding="utf-8")
 
@@ -80,9 +80,9 @@ def normal(distribution: str) -> str:
 
 
 def imports_of(distributions: Iterable[str]) -> set[str]:
-    """The top-level modules that ``distributions`` bring."""
-    wanted = set(distributions)
-    return {module for module, owners in _installed().items() if wanted & owners}
+    """Returns the top-level modules that ``distributions`` install."""
+    names = set(distributions)
+    return {module for module, owners in _installed().items() if names & owners}
 
 
 @cache
@@ -90,8 +90,8 @@ def _installed() -> dict[str, set[str]]:
     return {module: set(map(normal, owners)) for module, owners in packages_distributions().items()}
 
 
-def intruders(names: Iterable[str], root: Path) -> list[str]:
-    """Those packages that Python finds elsewhere than in ``root``."""
+def imported_from_outside(names: Iterable[str], root: Path) -> list[str]:
+    """Returns one line for each package that Python imports from outside ``root``."""
     result = []
     for name in sorted(names):
         file = importlib.import_module(name).__file__
@@ -109,10 +109,10 @@ def _import_faults(where: Path, tree: ast.Module, requirements: dict[str, set[st
         if not top:
             yield line, "a relative import"
         elif top in UNPICKLERS and package != "tests" and (where.as_posix(), top) != MAY_UNPICKLE:
-            yield line, f"{top}: nothing is unpickled here"  # a test may send an object as a worker would get it
+            yield line, f"{top}: nothing is unpickled here"  # a test may pickle an object as a worker process does
         elif top == "torchtext" and where.as_posix() != "data/vectors.py":
             yield line, "torchtext: only data/vectors.py imports it"
-        elif top == "mteb":  # of an extra, so it may be absent
+        elif top == "mteb":  # an optional extra, which may be absent
             if package != "tests" and where.as_posix() != "analysis/mteb.py":
                 yield line, "mteb: only analysis/mteb.py imports it"
         elif top in OURS and (folder := next((each for each in WITHIN if where.is_relative_to(each)), None)):
@@ -165,7 +165,7 @@ def test_the_source_keeps_all_rules() -> None:
 
 
 def test_packages_are_imported_from_this_checkout() -> None:
-    assert intruders(OURS, ROOT) == []
+    assert imported_from_outside(OURS, ROOT) == []
 
 
 def test_the_rules_cover_every_package() -> None:
@@ -217,12 +217,12 @@ def test_the_rules_cover_every_package() -> None:
     ],
 )
 def test_breaches_are_found(tmp_path: Path, file: str, text: str, fault: str) -> None:
-    house(tmp_path, {file: text})
+    write_tree(tmp_path, {file: text})
     assert faults(tmp_path) == [fault]
 
 
 def test_what_is_allowed_is_no_breach(tmp_path: Path) -> None:
-    house(
+    write_tree(
         tmp_path,
         {
             "data/a.py": 'm = "objective of objectives.base, corpus.path"\n',
@@ -236,20 +236,20 @@ def test_what_is_allowed_is_no_breach(tmp_path: Path) -> None:
     assert faults(tmp_path) == []
 
 
-def test_one_file_may_unpickle_and_with_one_module(tmp_path: Path) -> None:
+def test_only_one_file_may_unpickle_and_only_by_pickle(tmp_path: Path) -> None:
     file, _ = MAY_UNPICKLE
     inits = {"analysis/senteval/__init__.py": "", "analysis/senteval/files/__init__.py": ""}
-    house(tmp_path, {**inits, file: "import pickle\nimport _pickle\n"})
+    write_tree(tmp_path, {**inits, file: "import pickle\nimport _pickle\n"})
     assert faults(tmp_path) == [f"{file}:2: _pickle: nothing is unpickled here"]
 
 
-def test_a_package_imported_from_elsewhere_is_named(tmp_path: Path) -> None:
-    [line] = intruders(["data"], tmp_path)
+def test_a_package_imported_from_outside_the_checkout_is_named(tmp_path: Path) -> None:
+    [line] = imported_from_outside(["data"], tmp_path)
     assert line == f"data is {ROOT / 'data' / '__init__.py'}, not the one in {tmp_path}"
 
 
-def house(root: Path, files: dict[str, str]) -> None:
-    """A tree with setup.cfg, the packages and ``files``."""
+def write_tree(root: Path, files: dict[str, str]) -> None:
+    """Writes setup.cfg, the packages and ``files`` below ``root``."""
     (root / "setup.cfg").write_text((ROOT / "setup.cfg").read_text(encoding="utf-8"), encoding="utf-8")
     for package in (*sorted(OURS), *WITHIN):
         (root / package).mkdir()

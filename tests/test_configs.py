@@ -1,4 +1,4 @@
-"""Every YAML composes, and all it says is what the constructors take."""
+"""Every YAML composes, and its keys are the parameters of the constructors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("in_a_small_folder")
 
 FILES = sorted(path for path in CONFIGS.rglob("*.yaml") if path.parent.name not in NO_CHOICES)
 OPTIONS = [path.relative_to(CONFIGS).with_suffix("").as_posix() for path in FILES]
-# What has no default and must be given.
+# Keys without a default.
 REQUIRED = {
     "encoder/bag_of_words": ["encoder.vectors=a.txt"],
     "evaluation/senteval": ["evaluation.data=."],
@@ -34,17 +34,19 @@ REQUIRED = {
     "corpus/nltk": ["corpus.corpus=brown"],
     "corpus/hub": ["corpus.dataset=some/texts"],
 }
-ADDED = ("experiment", "clipping")  # groups of which a run has none by itself
-# what the program, not the user, gives an encoder
+ADDED = ("experiment", "clipping")  # groups that are not among a run's defaults
+# Parameters of an encoder that the program sets, not the user.
 RUN_TIME = {"members", "texts", "texts_key", "cache", "tokenizer", "require_mask_token", "device"}
 
 
 @pytest.fixture
 def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Composes the option that is named "<group>/<name>"."""
+    """Returns a function that composes the option "<group>/<name>"."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.txt").write_text("one document\n")
-    monkeypatch.setattr("data.sources.nltk_corpus.corpus_reader", lambda corpus: None)  # its data need not be here
+    monkeypatch.setattr(
+        "data.sources.nltk_corpus.corpus_reader", lambda corpus: None
+    )  # its data need not be installed
 
     def checked(option: str) -> dict[str, Any]:
         group, name = option.split("/", 1)
@@ -54,7 +56,7 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return checked
 
 
-def test_no_yaml_is_overlooked() -> None:
+def test_the_list_has_the_yamls_of_every_group() -> None:
     groups = {path.name for path in CONFIGS.iterdir() if path.is_dir() and path.name not in NO_CHOICES}
     assert groups == {option.split("/")[0] for option in OPTIONS if "/" in option}
     assert len(FILES) >= 40
@@ -65,7 +67,7 @@ def test_no_yaml_is_overlooked() -> None:
     [option for option in OPTIONS if "help" not in option and "/" in option and not option.startswith("figure/")],
 )
 def test_a_yaml_composes_and_names_every_parameter(option: str, check: Any) -> None:
-    """All parameters, so that ``--cfg job`` shows whatever can be set."""
+    """Every parameter is named, so that ``--cfg job`` shows all that can be set."""
     config = check(option)
     group, name = option.split("/", 1)
     if group in ("objective", "corpus", "budget"):

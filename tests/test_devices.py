@@ -39,10 +39,10 @@ def simpler_modes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_simulated_device_refuses_what_a_gpu_refuses() -> None:
     with SimulatedDevice():
-        there = torch.ones(2).to(DEVICE)
-        assert (there + 1).sum().item() == 4 and (there * torch.zeros(2, device=DEVICE)).device == DEVICE
+        vector = torch.ones(2).to(DEVICE)
+        assert (vector + 1).sum().item() == 4 and (vector * torch.zeros(2, device=DEVICE)).device == DEVICE
         with pytest.raises(RuntimeError, match="add of tensors on two devices"):
-            there + torch.ones(2)
+            vector + torch.ones(2)
         with pytest.raises(RuntimeError, match="cat of tensors on two devices"):
             labels = Tokens.pad([np.array([1])], 0, labels=[np.array([5])]).to(DEVICE)
             torch.cat([labels.labels, torch.full_like(labels.ids, 0)])  # type: ignore[list-item]
@@ -50,13 +50,13 @@ def test_the_simulated_device_refuses_what_a_gpu_refuses() -> None:
 
 def test_the_simulated_device_refuses_to_wait() -> None:
     with SimulatedDevice():
-        there, mask = torch.ones(2).to(DEVICE), torch.tensor([True, False]).to(DEVICE)
+        vector, mask = torch.ones(2).to(DEVICE), torch.tensor([True, False]).to(DEVICE)
         with refuse_waits():
-            there[torch.tensor([0]).to(DEVICE)] + there.sum()
-            for wait in (there.sum().item, there.tolist, there.nonzero, lambda: there[mask], there.cpu):
+            vector[torch.tensor([0]).to(DEVICE)] + vector.sum()
+            for wait in (vector.sum().item, vector.tolist, vector.nonzero, lambda: vector[mask], vector.cpu):
                 with pytest.raises(RuntimeError, match="waits for the device"):
                     wait()
-        assert there[mask].item() == 1
+        assert vector[mask].item() == 1
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -78,7 +78,7 @@ def test_no_tensor_stays_on_the_host_and_no_step_waits(
     settings = Settings.of(config)
     shown = Display(shown=False)
     parts = building.build(config, settings, processes.start_processes(settings), shown, None)
-    here = parts.encoder.encode(SENTENCES)
+    expected = parts.encoder.encode(SENTENCES)
     batches = [parts.batches("train", 1).batch(step) for step in range(3)]
     dev = parts.batches("dev", 1).fixed(1)
     with SimulatedDevice():
@@ -90,7 +90,7 @@ def test_no_tensor_stays_on_the_host_and_no_step_waits(
                 parts.objective.after_step()
         parts.objective.dev_metrics(parts.encoder, [batch.to(DEVICE) for batch in dev])
         parts.objective.example_predictions(parts.encoder)
-        np.testing.assert_allclose(parts.encoder.encode(SENTENCES), here, atol=1e-6)
+        np.testing.assert_allclose(parts.encoder.encode(SENTENCES), expected, atol=1e-6)
         if isinstance(parts.encoder, Transformer):
             parts.encoder.force_packing = True
             assert parts.objective.loss(parts.encoder, batches[0].to(DEVICE)).total.device == DEVICE

@@ -30,12 +30,12 @@ def page(group: str) -> str:
 
 
 def files(group: str) -> dict[str, str]:
-    """What the page has the reader write, in its order."""
+    """Returns the files that the page has its reader write, by path, in order."""
     return dict(FILE.findall(page(group)))
 
 
 def commands(group: str) -> list[str]:
-    """What it has the reader run, in its order."""
+    """Returns the commands that the page has its reader run, in order."""
     return COMMAND.findall(FILE.sub("", page(group)))
 
 
@@ -50,7 +50,7 @@ def checkout(tree: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout after both pages' files were written, and a corpus of sentences."""
+    """A checkout with the files of both pages, and a corpus of sentences."""
     tree = checkout(tmp_path_factory.mktemp("checkout"))
     for group in GROUPS:
         for path, text in files(group).items():
@@ -66,7 +66,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def follow(command: str, tree: Path, *more: str) -> str:
-    """Runs a page's command in the tree; what it printed."""
+    """Runs a page's command in ``tree``; returns what it printed."""
     program, *words = shlex.split(command)
     module = ["-m", "pytest", "-p", "no:cacheprovider"] if program == "pytest" else []
     ran = subprocess.run(
@@ -142,7 +142,7 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
 
 
 def test_the_tests_on_the_pages_pass(tree: Path) -> None:
-    """In one process, as starting it is what takes time."""
+    """Both in one process, as start-up takes most of the time."""
     first, second = (commands(group)[0] for group in GROUPS)
     assert re.search(r"\b7 passed", follow(first, tree, *shlex.split(second)[1:]))
 
@@ -150,7 +150,7 @@ def test_the_tests_on_the_pages_pass(tree: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_command_on_the_page_trains(group: str, tree: Path) -> None:
-    """The page's command, on text that is tokenised in a moment."""
+    """The page's command, on a small corpus."""
     run = tree / f"run-{group}"
     small = ["corpus=text", f"corpus.path={tree / 'corpus.jsonl'}", "corpus.dev_fraction=0.2", "dev_batches=1"]
     follow(commands(group)[1], tree, *small, "threads=1", "device=cpu", "cache=cache", f"run_dir={run}")
@@ -179,10 +179,10 @@ def test_the_suites_tests_find_the_new_objective_and_encoder(tree: Path) -> None
 
 def test_the_readmes_example_prints_what_it_shows() -> None:
     [session] = re.findall(r"^```pycon\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
-    told: list[str] = []
+    messages: list[str] = []
     example = doctest.DocTestParser().get_doctest(session, {}, "README", "README.md", 0)
     assert len(example.examples) == 6
-    assert doctest.DocTestRunner(verbose=False).run(example, out=told.append).failed == 0, "".join(told)
+    assert doctest.DocTestRunner(verbose=False).run(example, out=messages.append).failed == 0, "".join(messages)
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
-"""What a GPU computes against a CPU: losses, gradients, whole runs. Skipped where there is no GPU.
+"""A GPU compared with a CPU: losses, gradients, vectors, runs. Skipped without a GPU.
 
     TESTED_DEVICE=cpu python -m pytest tests/test_gpu.py
 
-runs the same functions on a CPU against itself, which proves the tests' own code on a machine without a GPU.
+compares a CPU with itself, which checks the code of these tests on a machine without a GPU.
 
-Tolerances: in float32 both devices add up in other orders, so a loss differs by 1e-5 of itself and the gradient by
-1e-4 of its norm (recurrent layers included, as TF32 is off). In bf16 a loss differs by 5 %, as 8 bits allow.
+Tolerances: in float32 the devices sum in different orders, so a loss may differ by 1e-5 of its value and the
+gradient by 1e-4 of its norm (recurrent layers included, as TF32 is off); in bf16, with 8 significant bits, by 5 %.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ FURTHER = {"declutr": ["objective.memory_bank=16", "objective.projection={width:
 
 
 def low_precision(encoder: Encoder) -> torch.dtype:
-    """bf16, but where torch has no such kernel: an LSTM on most CPUs."""
+    """Returns bf16, or float32 where torch has no bf16 kernel: for an LSTM on most CPUs."""
     lstm = any(isinstance(part, nn.LSTM) for part in encoder.modules())
     return torch.float32 if DEVICE == "cpu" and lstm else torch.bfloat16
 
@@ -68,7 +68,7 @@ class Built(NamedTuple):
     batches: list[Batch]
 
 
-def built(objective: str, task: str | None, encoder: str, folder: Path) -> Built:
+def build(objective: str, task: str | None, encoder: str, folder: Path) -> Built:
     config = compose.check([*overrides(objective, task, encoder, folder), *FURTHER.get(objective, [])])
     settings = Settings.of(config)
     shown = Display(shown=False)
@@ -78,7 +78,7 @@ def built(objective: str, task: str | None, encoder: str, folder: Path) -> Built
 
 
 def without_dropout(*modules: nn.Module) -> None:
-    """Sets every dropout to 0: two devices draw other masks."""
+    """Sets every dropout to 0, as two devices draw different masks."""
     tied = [body for module in modules for body in getattr(getattr(module, "decoder", None), "_body", ())]
     for module in (*modules, *tied):
         for part in module.modules():
@@ -89,7 +89,7 @@ def without_dropout(*modules: nn.Module) -> None:
 def step(
     parts: Built, batch: Batch, device: str, dtype: torch.dtype = torch.float32
 ) -> tuple[float, torch.Tensor]:
-    """The loss of ``batch`` on ``device``, where ``parts`` are, and the gradient of all parameters in one row."""
+    """Returns the loss of ``batch`` on ``device``, where ``parts`` are, and the gradient as one vector."""
     modules = nn.ModuleList([parts.encoder, parts.objective])
     modules.zero_grad()
     with float32_products("fp32"), torch.autocast(device, dtype, enabled=dtype != torch.float32):
@@ -105,25 +105,25 @@ def moved(parts: Built) -> Built:
 
 
 def error(found: torch.Tensor, expected: torch.Tensor) -> float:
-    """The norm of the difference, as a share of the expected one."""
+    """Returns the norm of the difference, relative to the norm of ``expected``."""
     return float((found - expected).norm() / expected.norm())
 
 
 @pytest.mark.parametrize(("objective", "task", "encoder"), PAIRS)
 def test_a_step_equals_that_of_a_cpu(objective: str, task: str | None, encoder: str, folder: Path) -> None:
-    here = built(objective, task, encoder, folder)
-    without_dropout(here.encoder, here.objective)
-    step(here, here.batches[0], "cpu")
-    here.objective.after_step()  # so that a memory bank holds something
-    there = moved(here)
-    for batch in here.batches[1:]:
-        loss, gradient = step(here, batch, "cpu")
-        found, found_gradient = step(there, batch, DEVICE)
+    on_cpu = build(objective, task, encoder, folder)
+    without_dropout(on_cpu.encoder, on_cpu.objective)
+    step(on_cpu, on_cpu.batches[0], "cpu")
+    on_cpu.objective.after_step()  # fills the memory bank, if there is one
+    on_device = moved(on_cpu)
+    for batch in on_cpu.batches[1:]:
+        loss, gradient = step(on_cpu, batch, "cpu")
+        found, found_gradient = step(on_device, batch, DEVICE)
         assert found == pytest.approx(loss, rel=1e-5)
         assert error(found_gradient, gradient) < 1e-4
-        low, low_gradient = step(there, batch, DEVICE, low_precision(there.encoder))
+        low, low_gradient = step(on_device, batch, DEVICE, low_precision(on_device.encoder))
         assert low == pytest.approx(loss, rel=0.05, abs=0.05) and bool(low_gradient.isfinite().all())
-    np.testing.assert_allclose(there.encoder.encode(SENTENCES), here.encoder.encode(SENTENCES), atol=1e-4)
+    np.testing.assert_allclose(on_device.encoder.encode(SENTENCES), on_cpu.encoder.encode(SENTENCES), atol=1e-4)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -140,7 +140,7 @@ def test_vectors_equal_those_of_a_cpu(precision: Any) -> None:
 
 
 def no_waits() -> AbstractContextManager[Any]:
-    """Raises a RuntimeError within it where the host waits for the GPU."""
+    """Within the context a RuntimeError is raised where the host waits for the GPU."""
     return _no_waits() if DEVICE == "cuda" else contextlib.nullcontext()
 
 
@@ -155,24 +155,24 @@ def _no_waits() -> Any:
 
 @pytest.mark.parametrize(("objective", "task", "encoder"), PAIRS)
 def test_no_step_waits_for_the_device(objective: str, task: str | None, encoder: str, folder: Path) -> None:
-    there = moved(built(objective, task, encoder, folder))
-    settings, dtype = AdamW(lr=1e-3, correct_bias=False), low_precision(there.encoder)
-    parameters = [*there.encoder.parameters(), *there.objective.parameters()]
+    on_device = moved(build(objective, task, encoder, folder))
+    settings, dtype = AdamW(lr=1e-3, correct_bias=False), low_precision(on_device.encoder)
+    parameters = [*on_device.encoder.parameters(), *on_device.objective.parameters()]
     optimizer = settings.build(parameters)
-    for number, batch in enumerate(there.batches):
+    for number, batch in enumerate(on_device.batches):
         with no_waits() if number else contextlib.nullcontext():  # the first step allocates
             settings.prepare(optimizer, 1e-3, number)
             with torch.autocast(DEVICE, dtype, enabled=dtype != torch.float32):
-                loss = there.objective.loss(there.encoder, batch.to(DEVICE)).total
+                loss = on_device.objective.loss(on_device.encoder, batch.to(DEVICE)).total
             loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, 1.0)
             optimizer.step()
             optimizer.zero_grad()
-            there.objective.after_step()
+            on_device.objective.after_step()
     assert math.isfinite(float(loss.detach()))
 
 
-def declutr(**settings: Any) -> Built:
+def build_declutr(**settings: Any) -> Built:
     """DeCLUTR on a transformer with dropout, on ``DEVICE``."""
     encoder = tiny_transformer(dropout=0.3).train()
     objective = Declutr(batch_size=6, min_length=4, max_length=24, **settings)
@@ -184,36 +184,38 @@ def declutr(**settings: Any) -> Built:
 
 
 def test_gradient_caching_keeps_the_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = declutr(cache_chunk=48)
+    parts = build_declutr(cache_chunk=48)
     torch.manual_seed(1)
     loss, gradient = step(parts, parts.batches[0], DEVICE)
     monkeypatch.setattr(objectives.declutr, "checkpoint", lambda run, *args, use_reentrant: run(*args))
     torch.manual_seed(1)
     found, found_gradient = step(parts, parts.batches[0], DEVICE)
     assert found == pytest.approx(loss, rel=1e-6) and error(found_gradient, gradient) < 1e-5
-    assert error(step(parts, parts.batches[0], DEVICE)[1], gradient) > 0.01  # another mask
+    assert error(step(parts, parts.batches[0], DEVICE)[1], gradient) > 0.01  # another seed, another mask
 
 
 def test_packed_rows_equal_padded_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In bf16, by flash attention: packed on a GPU by itself, on a CPU (of a developer) forced to."""
-    parts = declutr()
+    """In bf16, by flash attention, which a GPU uses by itself and a CPU only if forced."""
+    parts = build_declutr()
     without_dropout(parts.encoder)
     parts.encoder.force_packing = DEVICE == "cpu"  # type: ignore[assignment]
     found, found_gradient = step(parts, parts.batches[0], DEVICE, torch.bfloat16)
     monkeypatch.setattr(type(parts.encoder), "packs", lambda encoder, tokens: False)
     loss, gradient = step(parts, parts.batches[0], DEVICE, torch.bfloat16)
     assert found == pytest.approx(loss, rel=0.02) and error(found_gradient, gradient) < 0.05
-    assert (found, error(found_gradient, gradient)) != (loss, 0.0)  # two ways, which round differently
+    assert (found, error(found_gradient, gradient)) != (loss, 0.0)  # packed and padded steps round differently
 
 
 def test_a_run_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiment.checkpoint, "finish", lambda root: None)  # finished runs are resumed here
-    whole = tiny.run(tmp_path, f"device={DEVICE}", "checkpoint.every=4", "objective.memory_bank=8", "log_every=1")
-    newest = whole / "checkpoints" / "step-00000008"
-    shutil.copytree(whole, run := tmp_path / "resumed")
+    complete = tiny.run(
+        tmp_path, f"device={DEVICE}", "checkpoint.every=4", "objective.memory_bank=8", "log_every=1"
+    )
+    newest = complete / "checkpoints" / "step-00000008"
+    shutil.copytree(complete, run := tmp_path / "resumed")
     shutil.rmtree(run / "checkpoints" / newest.name)
     experiment.run(compose.check([f"resume={run}", f"device={DEVICE}", f"cache={tmp_path / 'cache'}"]))
-    for ours, theirs in zip(tiny.metrics(run), tiny.metrics(whole), strict=True):
+    for ours, theirs in zip(tiny.metrics(run), tiny.metrics(complete), strict=True):
         assert ours == pytest.approx(theirs, rel=1e-2, abs=1e-4)
 
 

@@ -105,14 +105,14 @@ COMPARE = {
     "settings.gru=3": "settings must be a list, as [a,b].",
 }
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
-DAMAGED = {  # files of a run folder that compare.py and reproduce.py find, and what they say of it
+DAMAGED = {  # damaged contents of files in the run folders that compare.py and reproduce.py find
     "config.yaml": ("- a list\n", "names: 3\n", BOMB, "\0\1\xff", "names: {objective: ../../x}\n", "[" * 2000),
     "quick.json": ("[]", "{}", '{"start": 3}', '{"start": {"recall@1": "[red]"}}', "[" * 100_000, "1" * 5000),
     "metrics.jsonl": ('[]\n{"step": 1}\n', '{"step": "x"}\n{"step": 2}\n', '{"loss": []}\n{"step": 2}\n'),
     "senteval.json": ("[]", '{"tasks": 3}', '{"averages": ["x"]}'),
     "environment.json": ("[]", '{"packages": 3}', '{"commit": ["x"]}'),
 }
-TYPED = {  # what a shell passes on without quotes for Hydra
+TYPED = {  # values that a user types without the quotes that Hydra needs
     "run_dir": ("a,b", "a (b", "a=b", "é", "'a", 'a"b', "a#b", "a b, (v=2) 'q'", "a&b;c", "my runs/(1)"),
     "cache": ("caché",),
     "warm_start": ("runs/(x)",),
@@ -175,7 +175,7 @@ def test_wrong_values_of_compare_are_refused(argument: str, line: str, place: Pa
 
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in TYPED.items() for value in values])
 def test_what_hydra_cannot_read_is_shown_quoted(key: str, value: str, place: Path) -> None:
-    """The line ends with the argument as a shell takes it."""
+    """The message ends with the argument, quoted for Hydra and the shell."""
     found = run(place, f"{key}={value}")
     assert found.refused(f"{key}={value}: ", "quoted"), found
     [pasted] = shlex.split(found.error.strip().removesuffix(".").partition(" again for the shell: ")[2])
@@ -201,7 +201,7 @@ FOUND = (
 
 
 def not_begun(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
-    """Stands in for ``run_jobs`` without child processes: only requests the commands."""
+    """Replaces ``run_jobs``: asks for the commands of the jobs, but starts none."""
     failed = {}
     for job in jobs:
         try:
@@ -213,7 +213,7 @@ def not_begun(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
 
 
 def finished_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Writes a folder that looks like the finished run that ``FOUND`` plans."""
+    """Writes the folder of the run that ``FOUND`` plans, as if it were finished."""
     monkeypatch.setattr(planned_runs, "run_jobs", not_begun)
     monkeypatch.chdir(place)
     [run] = plan(*read(FOUND))
@@ -235,7 +235,7 @@ def test_damaged_runs_are_not_compared(
     (folder / file).write_text(text, encoding="latin-1")
     before = snapshot(tmp_path)
     found = run_command("experiments.compare", *FOUND, folder=tmp_path)
-    assert found.refused("None of the 1 runs is finished"), found
+    assert found.refused("No run is finished"), found
     assert f"{file.partition('.')[0]}" in found.output
     assert snapshot(tmp_path) == before
 
@@ -270,7 +270,7 @@ def test_logs_are_not_written_through_links(tmp_path: Path, monkeypatch: pytest.
     folder.rename(tmp_path / "mine" / "run")
     folder.symlink_to(tmp_path / "mine" / "run")
     before = snapshot(tmp_path / "mine")
-    found = run_command("experiments.compare", *FOUND, folder=tmp_path)  # of several runs, the others go on
+    found = run_command("experiments.compare", *FOUND, folder=tmp_path)  # other runs would go on
     assert found.status == 1 and f"{folder.name} is a symbolic link: replace it" in found.output
     assert snapshot(tmp_path / "mine") == before
     folder.unlink()
@@ -306,12 +306,12 @@ def test_damaged_runs_are_missing_from_a_figure(tmp_path: Path, monkeypatch: pyt
         (tmp_path / "runs" / run.name / "encoder").mkdir(parents=True)
         (tmp_path / "runs" / run.name / "config.yaml").write_text(text)
     found = unchanged(tmp_path, "experiments.reproduce", *asked)
-    assert found.refused("None of the 2 runs is finished and evaluated"), found
+    assert found.refused("No run is finished and evaluated"), found
     assert found.output.count("delete it, and the same command trains it again.") == 2
 
 
 def test_runs_work_in_a_folder_with_special_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trained, resumed and evaluated by commands that Hydra reads as they are meant."""
+    """The commands that train, resume and evaluate it quote the special characters."""
     folder = tmp_path / ODD
     folder.mkdir()
     tiny.figure(tmp_path, FIGURE, monkeypatch)

@@ -35,17 +35,17 @@ from tests.encoders.models import texts
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders of one encoder of each kind."""
+def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with the folders of one encoder of each kind."""
     root = tmp_path_factory.mktemp("whole")
     save_all(root)
     return root
 
 
 @pytest.fixture(autouse=True)
-def unplugged(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("the network is asked")
+        raise AssertionError("the network is used")
 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     monkeypatch.setattr(socket.socket, "connect", refuse)
@@ -53,7 +53,7 @@ def unplugged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 WORD = "roberta.embeddings.word_embeddings.weight"
 BIAS = "roberta.embeddings.LayerNorm.bias"
-CASES: list[tuple[str, Damage, str]] = [  # a whole folder, what is damaged, a part of the line
+CASES: list[tuple[str, Damage, str]] = [  # (an intact folder, the damage to it, part of the message)
     # config.json
     ("transformer", put("config.json", "[]"), "config.json: must be a mapping"),
     ("transformer", put("config.json", ""), "config.json is not JSON"),
@@ -273,17 +273,17 @@ CASES: list[tuple[str, Damage, str]] = [  # a whole folder, what is damaged, a p
     ids=[f"{number}-{kind}-{part}" for number, (kind, _, part) in enumerate(CASES)],
 )
 def test_a_damaged_folder_is_refused(
-    kind: str, damage: Damage, part: str, whole: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    kind: str, damage: Damage, part: str, intact: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "encoder"
-    shutil.copytree(whole / kind, folder)
+    shutil.copytree(intact / kind, folder)
     damage(folder)
     before = snapshot(tmp_path)
     with pytest.raises(UserError) as error:
         encoders.load(folder)
     line = str(error.value)
     assert str(folder) in line and part in line and len(line) < 1000 and line.isprintable()
-    assert snapshot(tmp_path) == before  # nothing unpickled, nothing written
+    assert snapshot(tmp_path) == before  # no code of the folder has run, and nothing was written
     assert capfd.readouterr().err == ""
 
 
@@ -298,12 +298,12 @@ COMMANDS: list[tuple[str, Damage, str]] = [
 
 
 @pytest.mark.parametrize("command", ["run", "evaluate"])
-@pytest.mark.parametrize(("kind", "damage", "part"), COMMANDS, ids=range(len(COMMANDS)))
+@pytest.mark.parametrize(("kind", "damage", "part"), COMMANDS, ids=[part for *_, part in COMMANDS])
 def test_the_commands_refuse_a_damaged_folder_in_one_line(
-    command: str, kind: str, damage: Damage, part: str, whole: Path, tmp_path: Path
+    command: str, kind: str, damage: Damage, part: str, intact: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "encoder"
-    shutil.copytree(whole / kind, folder)
+    shutil.copytree(intact / kind, folder)
     damage(folder)
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n\n".join(texts()))

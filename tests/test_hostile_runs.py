@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,37 +17,30 @@ from safetensors.torch import load_file, save_file
 
 from data import files
 from data.errors import UserError
-from experiments import building, checkpoint, compose, experiment, overrides
+from experiments import building, checkpoint, compose, experiment
 from tests.command_runner import run_command, snapshot
 from tests.experiments import tiny
 from tests.run_damage import BOMB, DEEP, MERGES, Damage, added, config, directory, link, pipe, text
 
+pytestmark = pytest.mark.usefixtures("command_lines_composed_once")
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a finished run of four steps, which began with checkpoints at every second one."""
+    """Returns a folder with a run of four steps and checkpoints after the second and the fourth."""
     folder = tmp_path_factory.mktemp("made")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
-        patch.setattr(checkpoint, "finish", lambda root: None)  # else it cannot be resumed
+        patch.setattr(checkpoint, "finish", lambda root: None)  # otherwise it could not be resumed
         tiny.run(
             folder, "budget.steps=4", "checkpoint.every=2", "checkpoint.keep_last=9", f"run_dir={folder / 'run'}"
         )
     return folder
 
 
-@pytest.fixture(autouse=True, scope="module")
-def composed() -> Iterator[None]:
-    """Composes each command line once: Hydra takes longer for it than all that follows."""
-    with pytest.MonkeyPatch.context() as patch:
-        composing = functools.cache(lambda texts, name, original=overrides.compose: original([*texts], name))
-        patch.setattr("experiments.overrides.compose", lambda texts, name: composing(tuple(texts), name))
-        yield
-
-
 @pytest.fixture
 def run(made: Path, tmp_path: Path) -> Path:
-    """A copy of the run, killed after its second step."""
+    """Returns a copy of the run as if it had been killed after its second step."""
     copy = shutil.copytree(made / "run", tmp_path / "run")
     shutil.rmtree(copy / "encoder")
     for folder in checkpoint.found(copy / "checkpoints")[-2:]:
@@ -78,7 +70,7 @@ def state_text(content: str) -> Damage:
 
 
 def tensors(name: str, change: Callable[[dict[str, torch.Tensor]], object]) -> Damage:
-    """Changes a checkpoint's tensors, and the digests with them."""
+    """Changes a checkpoint's tensors, and its digests to match."""
 
     def damage(run: Path) -> None:
         path = newest(run) / name
@@ -120,7 +112,7 @@ RESUMED: list[tuple[str, Damage, tuple[str, ...]]] = [
      ("evaluation.encoder: no such key",)),
     ("object", config("encoder.device", "cpu"), ("encoder.device cannot be set",)),
     ("function", config("encoder.texts", "os.listdir"), ("encoder.texts",)),
-    # config.yaml of another shape.
+    # config.yaml with other values or of another structure.
     ("scalar", text("config.yaml", "5"), BROKEN),
     ("empty", text("config.yaml", ""), BROKEN),
     ("binary", text("config.yaml", bytes(range(256))), BROKEN),
@@ -180,7 +172,7 @@ RESUMED: list[tuple[str, Damage, tuple[str, ...]]] = [
     ("quick deep", text("quick.json", "[" * DEEP), ("quick.json is not JSON", "nested too deeply")),
     ("quick digits", text("quick.json", '{"start": {"a": ' + "9" * 5000 + "}}"), ("quick.json is not JSON",)),
     ("quick nested", text("quick.json", '{"start":' * 99 + "1" + "}" * 99), ("quick.json", "nested more than")),
-    # One of each kind below.
+    # One case of each group in OPENED.
     ("state deep", state_text("[" * DEEP), ("step-00000002 is damaged (state.json is damaged)",)),
     ("lock", link(".lock", "../victim"), (".lock is a link that leaves",)),
 ]  # fmt: skip
@@ -231,7 +223,7 @@ def test_a_damaged_run_is_not_resumed(damage: Damage, parts: tuple[str, ...], ru
 def test_damage_beside_a_valid_configuration_is_found(
     damage: Damage, parts: tuple[str, ...], run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Damage as above, but opened without Hydra."""
+    """The run is opened in Python, without a command line."""
     monkeypatch.chdir(tmp_path)
     damage(run)
     before = snapshot(tmp_path)
@@ -256,7 +248,7 @@ def test_a_link_inside_a_run_is_followed_and_the_run_goes_on(
     (run / "checkpoints").symlink_to("kept")
     (tmp_path / "by-link").symlink_to(run)
     (run / "trackers").mkdir()
-    (run / "trackers" / "debug.log").symlink_to(tmp_path / "elsewhere" / "log")  # as wandb does
+    (run / "trackers" / "debug.log").symlink_to(tmp_path / "elsewhere" / "log")  # as W&B makes them
     found = run_command("experiments.run", f"resume={tmp_path / 'by-link'}", folder=tmp_path)
     assert found.status == 0, found
     # All the same as in one go.
@@ -298,7 +290,7 @@ def test_a_damaged_run_is_not_continued_from(
 
 
 def test_a_warm_start_takes_no_name_that_is_a_path(made: Path, run: Path) -> None:
-    """Such a name would place the new run's folder elsewhere."""
+    """Such a name would place the new run's folder outside of runs."""
     shutil.copytree(made / "run" / "encoder", run / "encoder")
     config("names.encoder", "../../../victim")(run)
     assert compose.check([*tiny.overrides(made), f"warm_start={run}"])["names"]["encoder"] == "roberta-mini"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,11 @@ from pyarrow import parquet
 
 from data.sources.reading import MOST_BYTES
 from data.sources.text import Text
-from experiments.overrides import compose
 from tests.analysis.senteval import small_data
 from tests.command_runner import run_command, snapshot
 from tests.experiments import tiny
 
+pytestmark = pytest.mark.usefixtures("command_lines_composed_once")
 Content = bytes | str
 DEEP = "[" * 100_000
 DIGITS = "1" * 5000
@@ -47,7 +46,7 @@ def archive(**arrays: np.ndarray) -> bytes:
     return out.getvalue()
 
 
-# A file of some kilobytes, and a table of 2 GB.
+# A file of some kilobytes that holds a table of 2 GB.
 REPEATED = table(text=pa.DictionaryArray.from_arrays(pa.array([0] * 300), [LONG.decode()]))
 
 
@@ -58,17 +57,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True, scope="module")
-def composed() -> Iterator[None]:
-    """Composes each command line once: Hydra takes longer for it than all that follows."""
-    with pytest.MonkeyPatch.context() as patch:
-        composing = functools.cache(lambda texts, name, original=compose: original([*texts], name))
-        patch.setattr("experiments.overrides.compose", lambda texts, name: composing(tuple(texts), name))
-        yield
-
-
-def refused(root: Path, module: str, *arguments: str, parts: tuple[str, ...]) -> None:
-    """Checks that a command is refused in a line that contains ``parts``, and writes nothing but caches."""
+def assert_refused(root: Path, module: str, *arguments: str, parts: tuple[str, ...]) -> None:
+    """Asserts that a command is refused in a line with all ``parts``, and writes nothing but caches."""
     (root / "cache").mkdir(exist_ok=True)
     before = snapshot(root, without=root / "cache")
     found = run_command(module, *arguments, folder=root)
@@ -131,13 +121,13 @@ CORPORA: dict[str, tuple[str, Content, tuple[str, ...]]] = {
 @pytest.mark.parametrize("case", CORPORA)
 def test_damaged_corpora_are_refused(root: Path, case: str) -> None:
     name, content, parts = CORPORA[case]
-    path = root / "corpora" / name  # of few names, so that few command lines are composed
+    path = root / "corpora" / name  # few different names, so that few command lines are composed
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(raw(content))
     overrides = [text for text in tiny.overrides(root) if not text.startswith("corpus.path")]
     overrides += [f"corpus.path={path}", f"run_dir={root / 'run'}"]
     try:
-        refused(root, "experiments.run", *overrides, parts=parts)
+        assert_refused(root, "experiments.run", *overrides, parts=parts)
     finally:
         path.unlink()
 
@@ -204,7 +194,7 @@ SENTEVAL: list[tuple[str, str, Callable[[bytes], bytes], tuple[str, ...]]] = [
     ("STS12", "STS/STS12-en-test/STS.input.MSRpar.txt", add("a\0\tb\n"), ("STS.input.MSRpar.txt:21: a NUL byte",)),
     ("Length", "../probing/sentence_length.txt", swap(b"va\t", "xx\t"), ("sentence_length.txt:", "part 'xx'")),
     ("Length", "../probing/sentence_length.txt", keep(1), ("there is no line of part va (dev)",)),
-    ("ImageCaptionRetrieval", "COCO/train.pkl", keep(0), ("train.pkl is no whole pickle",)),
+    ("ImageCaptionRetrieval", "COCO/train.pkl", keep(0), ("train.pkl is not a complete pickle",)),
 ]
 
 
@@ -213,19 +203,19 @@ def test_damaged_senteval_files_are_refused(
     root: Path, task: str, file: str, damage: Callable[[bytes], bytes], parts: tuple[str, ...]
 ) -> None:
     path = root / "senteval" / "downstream" / file
-    good = path.read_bytes()
-    path.write_bytes(damage(good))
+    intact = path.read_bytes()
+    path.write_bytes(damage(intact))
     try:
         overrides = [f"{key}={root / key}" for key in ("out", "cache")]
         overrides += ["model=random_vectors", f"data={root / 'senteval'}", f"tasks=[{task}]"]
-        refused(root, "experiments.evaluate", *overrides, parts=parts)
+        assert_refused(root, "experiments.evaluate", *overrides, parts=parts)
     finally:
-        path.write_bytes(good)
+        path.write_bytes(intact)
 
 
 def test_identical_sentences_have_no_correlation(root: Path, tmp_path: Path) -> None:
     path = root / "senteval/downstream/STS/STS12-en-test/STS.input.MSRpar.txt"
-    good = path.read_bytes()
+    intact = path.read_bytes()
     path.write_text("the dog\tthe dog\n" * 20)
     try:
         overrides = [
@@ -236,9 +226,9 @@ def test_identical_sentences_have_no_correlation(root: Path, tmp_path: Path) -> 
         ]
         assert run_command("experiments.evaluate", *overrides, f"out={tmp_path / 'out'}", folder=root).status == 0
     finally:
-        path.write_bytes(good)
+        path.write_bytes(intact)
     text = (tmp_path / "out" / "senteval.json").read_text()
-    found = json.loads(text, parse_constant=pytest.fail)  # NaN is no JSON
+    found = json.loads(text, parse_constant=pytest.fail)  # JSON has no NaN
     assert found["tasks"]["STS12"]["subsets"]["MSRpar"] == {"n": 20, "pearson": None, "spearman": None}
     assert found["tasks"]["STS12"]["test"] is found["tasks"]["STS12"]["spearman"]["mean"] is None
     assert found["tasks"]["STS12"]["subsets"]["MSRvid"]["spearman"] is not None
@@ -261,7 +251,7 @@ RECORD |= {"n_train": 10, "n_dev": 5, "n_test": 5}
 
 
 def results(record: Any = None, **changes: Any) -> str:
-    """A senteval.json of one task, with some values ``changed``."""
+    """Returns a senteval.json of one task, with ``changes`` to its values."""
     tasks = {"SST2": RECORD if record is None else {**RECORD, **record}}
     return json.dumps({"tasks": tasks, "model": {"name": "m"}, "protocol": "default", "missing": {}} | changes)
 
@@ -297,7 +287,7 @@ def test_damaged_results_are_refused(root: Path, command: str, name: str) -> Non
     (root / name).mkdir(exist_ok=True)
     (root / name / "senteval.json").write_bytes(raw(content))
     parts = str(root / name), message
-    refused(root, "experiments.evaluate", command, f"results={root / name}", parts=parts)
+    assert_refused(root, "experiments.evaluate", command, f"results={root / name}", parts=parts)
 
 
 GOLD = np.arange(3.0)
@@ -324,7 +314,7 @@ def test_damaged_predictions_are_refused(root: Path, name: str) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
     both = f"results=[{path.parents[1]},{path.parents[1]}]"
-    refused(root, "experiments.evaluate", "bootstrap", both, parts=(str(path), message))
+    assert_refused(root, "experiments.evaluate", "bootstrap", both, parts=(str(path), message))
 
 
 PAIRS = "1\ta b\ta c\n0\td e\tf g\n" * 10
@@ -348,7 +338,7 @@ COMMANDS: list[tuple[str, str, dict[str, Content], tuple[str, ...]]] = [
     ("projection_map", "data", {"a.tsv": b"a\t" + LONG}, ("a.tsv:1: the line is longer than",)),
     ("probes", "data", {"x_train.ptb": "(" * 5000}, ("x_train.ptb:1: the tree", "deeper than 150")),
     ("probes", "data", {"x_train.ptb": "(S (NP"}, ("x_train.ptb:1: the tree", "not closed")),
-    ("probes", "data", {"x_train.ptb": "(S (\x1b[31m a) b"}, ("x_train.ptb:1: 'b' stands",)),
+    ("probes", "data", {"x_train.ptb": "(S (\x1b[31m a) b"}, ("x_train.ptb:1: expected a bracket, found 'b'",)),
     (
         "probes",
         "data",
@@ -370,7 +360,7 @@ def test_damaged_files_of_commands_are_refused(
     named = tmp_path / next(iter(files)) if option == "sentences" or command == "projection_map" else tmp_path
     more = {"quora": ["sizes=all", "classifiers=logistic"], "neighbours": ["queries=[a]"]}
     arguments = [command, "models=random_vectors", "cache=null", f"{option}={named}", *more.get(command, [])]
-    refused(root, "experiments.evaluate", *arguments, parts=parts)
+    assert_refused(root, "experiments.evaluate", *arguments, parts=parts)
 
 
 def test_control_characters_and_formulas_in_text_are_shown_escaped(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,9 @@ from tests.analysis.senteval import example_results, small_data
 from tests.command_runner import run_command, snapshot
 from tests.encoders import models
 from tests.experiments import tiny
-from tests.hub_client import NOWHERE, connected, environment, run
+from tests.hub_client import NOWHERE, environment, hub, run
 
+__all__ = ["hub"]
 ROOT = Path(__file__).resolve().parents[1]
 SENTENCES = ["the cat sat on the mat", "", "a dog"]
 WEIGHTS = "model.safetensors"
@@ -35,7 +35,7 @@ WEIGHTS = "model.safetensors"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sentence-transformers folder, as it is published: with files beside it that are not downloaded."""
+    """Returns a folder as sentence-transformers models are published, with files that need not be downloaded."""
     folder = tmp_path_factory.mktemp("published") / "tiny"
     sizes: dict[str, Any] = {
         "num_hidden_layers": 1,
@@ -54,12 +54,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub]:
-    with connected(tmp_path / "cache", monkeypatch) as hub:
-        yield hub
-
-
 def _files(folder: Path) -> dict[str, bytes]:
     paths = [path for path in folder.rglob("*") if path.is_file()]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
@@ -72,7 +66,9 @@ def test_a_published_encoder_gives_the_same_vectors(folder: Path, hub: hub_serve
     commit = hub.publish("org/tiny", folder)
     encoder = encoders.load("org/tiny")
     assert (encoder.weights, encoder.origin) == ("pretrained", f"org/tiny, revision {commit[:12]}")
-    expected = SentenceTransformer(str(folder), device="cpu").encode(SENTENCES[::2])  # by max, as 1_Pooling has it
+    expected = SentenceTransformer(str(folder), device="cpu").encode(
+        SENTENCES[::2]
+    )  # pooling by the maximum, as in 1_Pooling
     assert encoder.encode(SENTENCES[::2]) == pytest.approx(expected, abs=1e-6)
     assert not hub.asked("onnx") and not hub.asked("README.md")
     first = [request.path.rsplit("/", 1)[-1] for request in hub.asked("org/tiny", "GET")]
@@ -155,7 +151,7 @@ def test_an_upload_without_a_token_is_refused(hub: hub_server.Hub, tmp_path: Pat
         ("no name/at all", None, "open", ["'no name/at all' cannot be downloaded"]),
     ],
 )  # fmt: skip
-def test_what_the_hub_refuses_is_one_line_and_no_reason_to_fall_back(
+def test_refusals_of_the_hub_are_one_line_without_a_fallback(
     name: str, token: str | None, access: hub_server.Access, parts: list[str], weights: str, folder: Path,
     hub: hub_server.Hub, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -191,7 +187,7 @@ def test_a_private_and_a_gated_model_with_a_login(
         hub.repositories["models", f"org/{access}"].accepted = True
         assert encoders.load(f"org/{access}").encode(["a cat"]).shape == (1, 16)
     assert {request.token for request in hub.asked("org/")} == {hub_server.TOKEN}
-    assert {request.token for request in hub.asked("/cdn/")} == {None}  # of another origin
+    assert {request.token for request in hub.asked("/cdn/")} == {None}  # on another host: the token is not sent
 
 
 def test_a_failing_hub_counts_as_no_network(folder: Path, hub: hub_server.Hub) -> None:
@@ -215,7 +211,7 @@ def test_pickled_weights_are_not_downloaded(folder: Path, hub: hub_server.Hub, t
 
 @pytest.mark.slow
 def test_a_model_of_real_size_trains_and_evaluates(hub: hub_server.Hub, tmp_path: Path) -> None:
-    """RoBERTa-base with random weights, as commands of their own download, train and evaluate it."""
+    """Commands download, train and evaluate a RoBERTa-base with random weights."""
     from transformers import RobertaConfig, RobertaForMaskedLM
 
     published = tmp_path / "published"
@@ -253,7 +249,7 @@ def test_a_model_of_real_size_trains_and_evaluates(hub: hub_server.Hub, tmp_path
 
 
 def _widen(tokenizer: Path, size: int) -> None:
-    """Gives a byte-level BPE words that no text has, up to ``size`` of them."""
+    """Extends the vocabulary of a byte-level BPE to ``size`` by unused tokens."""
     content = json.loads(tokenizer.read_text())
     words = content["model"]["vocab"]
     for number in range(len(words), size):
@@ -304,10 +300,10 @@ def test_weights_and_settings_are_of_one_commit(
 def test_a_download_continues_after_the_connection_closed(
     folder: Path, hub: hub_server.Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 512)  # the library keeps whole chunks
+    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 512)  # the library keeps complete chunks only
     hub.publish("org/tiny", folder)
     hub.cuts[WEIGHTS] = [(3000, "close")]
-    if int(huggingface_hub.__version__.split(".")[0]) < 2:  # it tries again only when it is asked to
+    if int(huggingface_hub.__version__.split(".")[0]) < 2:  # before version 2 it does not try again by itself
         with pytest.raises(UserError, match=r"^The download of org/tiny broke off .*: run it again\.$"):
             encoders.load("org/tiny")
     encoders.load("org/tiny")
@@ -327,7 +323,9 @@ def test_a_reset_connection_is_one_line_and_the_next_call_fetches_the_rest(
     assert not list((tmp_path / "cache").rglob(f"snapshots/*/{WEIGHTS}"))
     with monkeypatch.context() as patch:
         patch.setattr(constants, "ENDPOINT", NOWHERE)
-        with pytest.raises(UserError, match="not on this machine"):  # settings are there, weights are not
+        with pytest.raises(
+            UserError, match="not on this machine"
+        ):  # the settings are in the cache, the weights are not
             encoders.load("org/tiny")
     hub.requests.clear()
     assert encoders.load("org/tiny").weights == "pretrained"

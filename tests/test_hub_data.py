@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,9 @@ from data.sources.hub import Hub
 from experiments import compose
 from tests import hub_server
 from tests.experiments import tiny
-from tests.hub_client import NOWHERE, connected, run
+from tests.hub_client import NOWHERE, hub, run
 
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub]:
-    with connected(tmp_path / "cache", monkeypatch) as hub:
-        yield hub
-
-
+__all__ = ["hub"]
 CARD = """---
 configs:
 - config_name: wikitext-103-raw-v1
@@ -53,18 +46,18 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def _publish_data(hub: hub_server.Hub, rows: list[str]) -> dict[str, str]:
-    """Publishes the data sets that the suite's configurations name, as the hub has them; returns their commits."""
-    whole, half = _table(rows), len(rows) // 2
+    """Publishes the data sets of the suite's configurations in the hub's layout; returns their commits."""
+    table, half = _table(rows), len(rows) // 2
     articles = [line for row in rows for line in (" = Title = \n", "", f" {row} \n")]
     wikitext = {f"wikitext-{size}-raw-v1/train-00000-of-00001.parquet": _table(articles) for size in (103, 2)}
     openwebtext = {
         f"plain_text/train-0000{part}-of-00002.parquet": _table(rows[part * half :][:half]) for part in (0, 1)
     }
-    lm1b = {"plain_text/train/0000.parquet": whole, "plain_text/test/0000.parquet": _table(["not for training"])}
+    lm1b = {"plain_text/train/0000.parquet": table, "plain_text/test/0000.parquet": _table(["not for training"])}
     script = {"lm1b.py": b"raise SystemExit", "README.md": CARD.encode()}
     hub.publish("billion-word-benchmark/lm1b", script, kind="datasets")
     return {
-        "hub": hub.publish("org/texts", {"train.parquet": whole}, kind="datasets"),
+        "hub": hub.publish("org/texts", {"train.parquet": table}, kind="datasets"),
         "wikitext103": hub.publish(
             "Salesforce/wikitext", wikitext | {"README.md": CARD.encode()}, kind="datasets"
         ),
@@ -147,7 +140,7 @@ def test_a_new_commit_changes_the_fingerprint(rows: list[str], hub: hub_server.H
         (dict(dataset="billion-word-benchmark/lm1b"), None, "open", ["scripts are no longer supported"]),
     ],
 )  # fmt: skip
-def test_what_the_hub_refuses_of_a_data_set_is_one_line(
+def test_refusals_of_a_data_set_are_one_line(
     given: dict[str, Any], token: str | None, access: hub_server.Access, parts: list[str], rows: list[str],
     hub: hub_server.Hub, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -169,7 +162,7 @@ def test_a_refused_data_set_leaves_no_files(rows: list[str], hub: hub_server.Hub
     assert not (tmp_path / "run").exists() and not list(tmp_path.rglob("*.part"))
 
 
-def test_a_table_is_read_to_the_end_after_the_connection_closed(rows: list[str], hub: hub_server.Hub) -> None:
+def test_a_table_is_read_completely_after_the_connection_closed(rows: list[str], hub: hub_server.Hub) -> None:
     commit = hub.publish("org/texts", {"train.parquet": _table(rows)}, kind="datasets")
     hub.cuts["train.parquet"] = [(1000, "close")]
     assert [document.text for document in Hub(dataset="org/texts", revision=commit).documents()] == rows

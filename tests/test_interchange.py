@@ -25,7 +25,7 @@ from encoders.bag_of_words import BagOfWords
 from experiments import building, compose, experiment
 from experiments.overrides import CONFIGS
 
-SMALL = {  # of every key of an encoder or objective that says how large something is
+SMALL = {  # for every key of an encoder or objective that sets a size
     "hidden": 6,
     "word_size": 8,
     "vocab_size": 320,
@@ -39,7 +39,7 @@ SENTENCES = ["bad bif mod", "ked", "a word that nobody knows"]
 
 
 def keys(group: str, name: str) -> dict[str, Any]:
-    """The keys of a component, with those of the YAML that it begins with."""
+    """Returns the keys of a component, those of its base YAMLs included."""
     found: dict[str, Any] = yaml.safe_load((CONFIGS / group / f"{name}.yaml").read_text())
     for base in found.pop("defaults", []):
         if isinstance(base, str) and base != "_self_":
@@ -56,14 +56,14 @@ OBJECTIVES = [
     for name in names("objective")
     for task in (("D", "P", "I", "R", "C", "N") if keys("objective", name).get("task") else (None,))
 ]
-# Forms that a key of their own chooses, and weights of words that are no encoder of their own.
-FORMS = {
+# Variants of an objective that a key chooses, and weightings of a bag of words.
+VARIANTS = {
     "nsp alone": ("nsp", ("objective.mlm_weight=0",)),
     "sop alone": ("sop", ("objective.mlm_weight=0",)),
     "sentence_bert": ("nli", ("objective.features=sentence_bert",)),
 }
 WEIGHTINGS = ("tfidf", "sif")
-# One configuration of each class; the others (further transformers) are slow.
+# One configuration of each class; the tests of the others (more transformers) are marked slow.
 CLASSES = {str(keys("encoder", name)["_target_"]): name for name in sorted(names("encoder"), reverse=True)}
 CLASSES["encoders.transformer.Transformer"] = "bundled"
 
@@ -79,8 +79,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             sentences = [" ".join(rng.sample(words, rng.randint(6, 14))).capitalize() + "." for _ in range(12)]
             file.write(json.dumps({"text": " ".join(sentences)}) + "\n")
     with (folder / "vectors.txt").open("w") as file:
-        made_up = Samples(kind="fr", pairs=200).source_texts()  # what GenSen reads without data
-        for word in [*words, *sorted({word for text in made_up for word in text.split()})]:
+        synthetic = Samples(kind="fr", pairs=200).source_texts()  # what GenSen is trained on without data
+        for word in [*words, *sorted({word for text in synthetic for word in text.split()})]:
             file.write(f"{word} {' '.join(f'{rng.gauss(0, 1):.3f}' for _ in range(8))}\n")
     for part in ("one", "two"):
         BagOfWords(vectors=str(folder / "vectors.txt")).save(folder / part)
@@ -88,10 +88,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def encoder_overrides(name: str, folder: Path) -> list[str]:
-    there = keys("encoder", name)
-    target = str(there["_target_"])
+    options = keys("encoder", name)
+    target = str(options["_target_"])
     if target.endswith("Transformer"):
-        shape = there.get("shape") or {"model_type": "roberta"}
+        shape = options.get("shape") or {"model_type": "roberta"}
         family = shape["model_type"]
         return [
             f"encoder={name}",
@@ -100,18 +100,18 @@ def encoder_overrides(name: str, folder: Path) -> list[str]:
             "encoder.name=tiny",
             f"encoder.shape={{model_type: {family}, {SHAPE}{FAMILY.get(family, '')}}}",
         ]
-    given = [f"encoder={name}", *(f"encoder.{key}={value}" for key, value in SMALL.items() if key in there)]
+    result = [f"encoder={name}", *(f"encoder.{key}={value}" for key, value in SMALL.items() if key in options)]
     if target.endswith("BagOfWords"):
-        given.append(f"encoder.vectors={folder / 'vectors.txt'}")
+        result.append(f"encoder.vectors={folder / 'vectors.txt'}")
     if target.endswith("Concatenated"):
-        given.append(f"encoder.paths=[{folder / 'one'},{folder / 'two'}]")
-    return given
+        result.append(f"encoder.paths=[{folder / 'one'},{folder / 'two'}]")
+    return result
 
 
 def dropout_overrides(name: str) -> list[str]:
-    """Dropout where the encoder can have it; recurrent ones have it between two layers."""
-    there = keys("encoder", name)
-    return [f"encoder.{key}={value}" for key, value in (("dropout", 0.1), ("layers", 2)) if key in there]
+    """Returns overrides that turn dropout on; recurrent encoders have it between two layers."""
+    options = keys("encoder", name)
+    return [f"encoder.{key}={value}" for key, value in (("dropout", 0.1), ("layers", 2)) if key in options]
 
 
 def overrides(objective: str, task: str | None, encoder: str, folder: Path) -> list[str]:
@@ -143,16 +143,16 @@ def overrides(objective: str, task: str | None, encoder: str, folder: Path) -> l
 
 def refusal(objective: str, task: str | None, encoder: str, chosen: Sequence[str] = ()) -> str | None:
     """Returns the expected refusal of a pair that cannot work; all other pairs must work."""
-    there = keys("encoder", encoder)
+    options = keys("encoder", encoder)
     masks = bool(keys("objective", objective).get("mlm_weight", 0)) and "objective.mlm_weight=0" not in chosen
-    bags = str(there["_target_"]).endswith(("BagOfWords", "Concatenated"))  # the latter of such, here
+    bags = str(options["_target_"]).endswith(("BagOfWords", "Concatenated"))  # the one here joins two bags
     if masks and bags:
         return "mask|word order"  # sop has both reasons
     if bags and (task == "P" or objective in ("conssent_mt", "sop")):
         return "word order"
-    if objective == "language_model" and str(there["_target_"]).endswith(("Transformer", "BiLSTMMax", "GRU")):
+    if objective == "language_model" and str(options["_target_"]).endswith(("Transformer", "BiLSTMMax", "GRU")):
         return "depend on later words"
-    if objective == "simcse" and "dropout" not in there:
+    if objective == "simcse" and "dropout" not in options:
         return "dropout"
     return None
 
@@ -160,33 +160,34 @@ def refusal(objective: str, task: str | None, encoder: str, chosen: Sequence[str
 def try_pair(
     objective: str, task: str | None, encoder: str, folder: Path, out: Path, chosen: Sequence[str] = ()
 ) -> None:
+    """Trains the pair, resumes it and opens its export; of an impossible pair, checks the refusal."""
     config = compose.check([*overrides(objective, task, encoder, folder), *chosen, f"run_dir={out}"])
     if missing := refusal(objective, task, encoder, chosen):
-        read = patch.object(building, "prepare", side_effect=AssertionError("text was read for nothing"))
+        read = patch.object(building, "prepare", side_effect=AssertionError("text was read before the refusal"))
         with pytest.raises(UserError, match=missing) as refused, read:
             experiment.run(config)
         assert "\n" not in str(refused.value) and not out.exists()
         return
     run = experiment.run(config)
-    whole = (run / "metrics.jsonl").read_bytes()
-    losses = [line["loss"] for line in map(json.loads, whole.splitlines()) if "loss" in line]
+    metrics = (run / "metrics.jsonl").read_bytes()
+    losses = [line["loss"] for line in map(json.loads, metrics.splitlines()) if "loss" in line]
     assert len(losses) == 4 and np.isfinite(losses).all()
 
     shutil.rmtree(run / "checkpoints" / "step-00000004")
     vectors = encoders.load(run / "encoder").encode(SENTENCES)
     shutil.rmtree(run / "encoder")
     experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
-    assert (run / "metrics.jsonl").read_bytes() == whole
+    assert (run / "metrics.jsonl").read_bytes() == metrics
     assert np.isfinite(vectors).all() and vectors.dtype == np.float32
     assert (encoders.load(run / "encoder").encode(SENTENCES) == vectors).all()
-    if "synthetic_pairs" in keys("objective", objective):  # made-up text is named wherever the encoder is
+    if "synthetic_pairs" in keys("objective", objective):  # named wherever the encoder is described
         for path in ("config.yaml", "quick.json", "samples.md", "encoder/README.md", "encoder/encoder.json"):
             assert "synthetic" in (run / path).read_text(encoding="utf-8").replace("synthetic_pairs", ""), path
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pictures, finished runs can be resumed, and the process' number of threads stays."""
+def without_side_effects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws no pictures, lets finished runs be resumed, and keeps the process' number of threads."""
     monkeypatch.setattr(experiment.checkpoint, "finish", lambda root: None)
     monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
     monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
@@ -201,9 +202,9 @@ def test_every_objective_trains_every_encoder(
 
 
 @pytest.mark.parametrize("encoder", [*CLASSES.values()])
-@pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_an_objective_trains(form: str, encoder: str, folder: Path, tmp_path: Path) -> None:
-    objective, chosen = FORMS[form]
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_of_an_objective_trains(variant: str, encoder: str, folder: Path, tmp_path: Path) -> None:
+    objective, chosen = VARIANTS[variant]
     try_pair(objective, None, encoder, folder, tmp_path / "run", chosen)
 
 
@@ -219,5 +220,7 @@ def test_every_objective_trains_with_weighted_words(
 @pytest.mark.slow
 @pytest.mark.parametrize("encoder", sorted(set(names("encoder")) - set(CLASSES.values())))
 @pytest.mark.parametrize(("objective", "task"), OBJECTIVES)
-def test_further_pairs_train(objective: str, task: str | None, encoder: str, folder: Path, tmp_path: Path) -> None:
+def test_every_objective_trains_every_other_configuration(
+    objective: str, task: str | None, encoder: str, folder: Path, tmp_path: Path
+) -> None:
     try_pair(objective, task, encoder, folder, tmp_path / "run")

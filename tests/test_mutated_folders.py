@@ -45,7 +45,7 @@ def _damage(folder: Path, outside: Path, data: st.DataObject, times: int = 1) ->
     """Damages ``times`` files below ``folder``: drops, truncates, links or nests them, or retypes one value."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     for path in data.draw(st.lists(st.sampled_from(paths), min_size=times, max_size=times, unique=True)):
-        if path.is_file() and path.resolve().is_relative_to(folder.resolve()):  # its folder may be a link by now
+        if path.is_file() and path.resolve().is_relative_to(folder.resolve()):  # its folder may have become a link
             _damage_file(path, folder, outside, data)
 
 
@@ -122,13 +122,13 @@ def _try_run(data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", MODELS)
 @_mutations(40)
 @given(data=st.data())
-def test_a_damaged_model_opens_or_is_one_line(name: str, data: st.DataObject) -> None:
+def test_a_damaged_model_opens_or_is_refused_in_one_line(name: str, data: st.DataObject) -> None:
     _try_model(name, 1, data)
 
 
 @_mutations(15)
 @given(data=st.data())
-def test_a_damaged_run_resumes_or_is_one_line(data: st.DataObject) -> None:
+def test_a_damaged_run_resumes_or_is_refused_in_one_line(data: st.DataObject) -> None:
     _try_run(data)
 
 
@@ -136,12 +136,12 @@ def test_a_damaged_run_resumes_or_is_one_line(data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", MODELS)
 @_mutations(600)
 @given(data=st.data())
-def test_a_model_damaged_in_several_places_opens_or_is_one_line(name: str, data: st.DataObject) -> None:
+def test_a_model_damaged_in_several_places_opens_or_is_refused_in_one_line(name: str, data: st.DataObject) -> None:
     _try_model(name, data.draw(st.integers(1, 3)), data)
 
 
 @pytest.mark.slow
 @_mutations(250)
 @given(data=st.data())
-def test_a_damaged_run_resumes_or_is_one_line_in_many_examples(data: st.DataObject) -> None:
+def test_a_damaged_run_resumes_or_is_refused_in_one_line_in_many_examples(data: st.DataObject) -> None:
     _try_run(data)

@@ -18,7 +18,7 @@ COMPARE = {">=": operator.ge, "<": operator.lt, "==": operator.eq}
 
 
 def requirements() -> list[str]:
-    """The lines of setup.cfg that name what to install, extras included."""
+    """Returns the requirements in setup.cfg, extras included."""
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg", encoding="utf-8")
     blocks = [config["options"]["install_requires"], *config["options.extras_require"].values()]
@@ -26,7 +26,7 @@ def requirements() -> list[str]:
 
 
 def pins() -> dict[str, str]:
-    """Exact versions by normalised name."""
+    """Returns the pinned versions by normalised name."""
     lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines()
     return {normal(name): version for name, _, version in (line.partition("==") for line in lines) if version}
 
@@ -58,7 +58,7 @@ def test_supported_pythons_match_the_readme() -> None:
 
 
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """``make setup`` in a copy of what it reads."""
+    """Runs ``make setup`` in a copy of the files that it reads."""
     (folder / "requirements").mkdir()
     for path in ("Makefile", "setup.cfg", "pyproject.toml", "requirements/constraints.txt"):
         shutil.copy(ROOT / path, folder / path)
@@ -68,7 +68,7 @@ def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def interpreter(tmp_path: Path) -> Path:
-    """A Python that makes no environment."""
+    """A stand-in for Python that fails when it should make an environment."""
     path = tmp_path / "python3.99"
     path.write_text(f'#!/bin/sh\n[ "$1" = -m ] && exit 9\nexec {sys.executable} "$@"\n')
     path.chmod(0o755)
@@ -105,7 +105,7 @@ def test_windows_is_refused_in_one_line() -> None:
 
 @pytest.mark.parametrize("name", ["run", "evaluate", "compare", "reproduce", "runs"])
 def test_missing_packages_are_reported_in_one_line(name: str) -> None:
-    """With -S Python does not find what is installed."""
+    """With -S Python does not find installed packages."""
     command = [sys.executable, "-S", f"experiments/{name}.py"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
