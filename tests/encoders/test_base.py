@@ -1,4 +1,4 @@
-"""Sub-batches of similar length; saving."""
+"""Sub-batches of similar length; saving and loading."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def test_sub_batches_give_the_vectors_of_one_pass_with_less_padding(monkeypatch:
     lengths = (5, 20, 3, 4, 20, 6, 11, 3, 12, 21)
     tokens = tokens_of(encoder, lengths)
     weights = list(encoder.parameters())
-    whole = encoder(tokens).sentence
-    aim = torch.randn_like(whole)
-    wanted = torch.autograd.grad((whole * aim).sum(), weights, allow_unused=True)
+    expected = encoder(tokens).sentence
+    weighting = torch.randn_like(expected)
+    expected_gradients = torch.autograd.grad((expected * weighting).sum(), weights, allow_unused=True)
     areas: list[int] = []
     forward = encoder.forward
 
@@ -33,14 +33,14 @@ def test_sub_batches_give_the_vectors_of_one_pass_with_less_padding(monkeypatch:
 
     monkeypatch.setattr(encoder, "forward", counting)
     vectors = encoder.vectors(tokens)
-    torch.testing.assert_close(vectors, whole, atol=1e-6, rtol=0)
+    torch.testing.assert_close(vectors, expected, atol=1e-6, rtol=0)
     assert len(areas) > 2 and sum(areas) < 0.6 * tokens.ids.numel()
-    found = torch.autograd.grad((vectors * aim).sum(), weights, allow_unused=True)
-    for given, right in zip(found, wanted, strict=True):
-        torch.testing.assert_close(given, right, atol=1e-5, rtol=1e-4)
+    gradients = torch.autograd.grad((vectors * weighting).sum(), weights, allow_unused=True)
+    for gradient, expected_gradient in zip(gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(gradient, expected_gradient, atol=1e-5, rtol=1e-4)
     areas.clear()
     encoder.vectors(tokens_of(encoder, (7, 7, 7)))
-    assert areas == [21]  # nothing to spare
+    assert areas == [21]  # equal lengths: one sub-batch
 
 
 def test_saving_replaces_only_an_encoders_folder(tmp_path: Path) -> None:

@@ -1,3 +1,5 @@
+"""Concatenated encoders: vectors side by side, training, folders, refusals."""
+
 from __future__ import annotations
 
 import json
@@ -19,13 +21,13 @@ from tests.encoders.bilstms import ROWS, SENTENCES, texts, tiny
 
 
 def pair() -> Concatenated:
-    """Two of one vocabulary and different widths."""
+    """Returns two encoders of one vocabulary and different widths, concatenated."""
     return Concatenated([tiny(), tiny(hidden=3, layers=2)])
 
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> list[str]:
-    """Folders of two encoders of different tokenizers."""
+    """Returns the folders of two encoders with different tokenizers."""
     (tmp_path / "vectors.txt").write_text("the 1 2\ndog 3 4\ncat 5 -6\n")
     BagOfWords(vectors=str(tmp_path / "vectors.txt")).save(tmp_path / "bag")
     tiny().save(tmp_path / "bilstm")
@@ -45,8 +47,8 @@ def test_states_and_vectors_stand_side_by_side() -> None:
     vectors = encoder.encode(SENTENCES)
     assert vectors.shape == (6, 14) and vectors.dtype == np.float32
     np.testing.assert_array_equal(vectors, np.hstack([first.encode(SENTENCES), second.encode(SENTENCES)]))
-    whole = encoder.encode(SENTENCES, normalize_embeddings=True)
-    np.testing.assert_allclose(whole, vectors / np.linalg.norm(vectors, axis=1, keepdims=True), rtol=1e-5)
+    normalized = encoder.encode(SENTENCES, normalize_embeddings=True)
+    np.testing.assert_allclose(normalized, vectors / np.linalg.norm(vectors, axis=1, keepdims=True), rtol=1e-5)
     assert encoder.encode([]).shape == (0, 14)
     assert encoder.forward_flops(7, 3.5) == first.forward_flops(7, 3.5) + second.forward_flops(7, 3.5)
 
@@ -99,7 +101,7 @@ def test_encoders_of_different_tokenizers_can_only_encode(mixed: list[str], tmp_
     np.testing.assert_array_equal(encoder.encode(SENTENCES), expected)
     generator = (text for text in SENTENCES)
     np.testing.assert_array_equal(encoder.encode(generator), expected)  # type: ignore[arg-type]
-    assert encoder.weights == "random"  # one of them is
+    assert encoder.weights == "random"  # the weights of one of them are
     with pytest.raises(ValueError, match="different tokenizers or token formats: only encode works for them"):
         encoder(Tokens.pad(ROWS, 1))
     with pytest.raises(ValueError, match=r"encoder\.paths must name encoders of the same tokenizer and length"):
@@ -137,7 +139,7 @@ def test_every_setting_that_changes_vectors_changes_the_fingerprint() -> None:
 def test_the_fallback_of_a_member_is_reported() -> None:
     assert pair().fallback is None
     encoder = pair()
-    vars(encoder.members[1])["fallback"] = "other weights"  # as a transformer has it
+    vars(encoder.members[1])["fallback"] = "other weights"  # the attribute of a transformer
     assert Concatenated([*encoder.members, tiny()]).fallback == "other weights"
 
 
@@ -164,8 +166,8 @@ def test_impossible_arguments_are_refused(mixed: list[str], tmp_path: Path) -> N
     with pytest.raises(UserError, match="both pools by max or mean"):
         encoders.load(tmp_path / "both", pooling="cls")
     marker = tmp_path / "both" / "encoder.json"
-    said: dict[str, Any] = json.loads(marker.read_text())
-    marker.write_text(json.dumps(said | {"members": ["encoder_1", "../bilstm"]}))
+    content: dict[str, Any] = json.loads(marker.read_text())
+    marker.write_text(json.dumps(content | {"members": ["encoder_1", "../bilstm"]}))
     with pytest.raises(
         UserError, match=r"encoder\.json: members must be encoder_1, encoder_2, \.\.\. in their order"
     ):

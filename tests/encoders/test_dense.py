@@ -1,4 +1,4 @@
-"""Linear maps after the pooling, as sentence-transformers has them."""
+"""Linear maps after the pooling, compared with those of sentence-transformers."""
 
 from __future__ import annotations
 

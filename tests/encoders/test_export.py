@@ -1,4 +1,4 @@
-"""Model cards."""
+"""Model cards: facts, licence, sections, code that runs."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Fingerprints of encoders: what changes them, and what does not."""
+
 from __future__ import annotations
 
 import json
@@ -41,12 +43,12 @@ def test_the_fingerprint_is_the_same_in_another_process_and_folder(folder: Path,
         "import sys, encoders; from encoders.fingerprint import fingerprint; "
         "print(fingerprint(encoders.load(sys.argv[1])))"
     )
-    moved = tmp_path / "elsewhere"
+    moved = tmp_path / "copy"
     encoders.load(folder).save(moved)
-    said = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", program, moved], capture_output=True, text=True, check=True
     ).stdout
-    assert said.strip() == fingerprint(encoders.load(folder))
+    assert printed.strip() == fingerprint(encoders.load(folder))
 
 
 def test_every_setting_that_changes_vectors_changes_the_fingerprint(folder: Path) -> None:

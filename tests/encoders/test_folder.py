@@ -22,8 +22,8 @@ from tests.encoders.models import shape, tiny
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders of one encoder of each kind."""
+def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with the folders of one encoder of each kind."""
     root = tmp_path_factory.mktemp("whole")
     save_all(root)
     return root
@@ -39,10 +39,10 @@ def test_strange_names_are_refused_in_printable_text(name: str) -> None:
     assert str(error.value).isprintable() and len(str(error.value)) < 500
 
 
-def test_extra_weights_and_code_settings_of_a_folder_are_ignored(whole: Path, tmp_path: Path) -> None:
-    """Heads of other tasks, a pooler and old buffers do not matter; settings that choose code are not followed."""
-    expected = encoders.load(whole / "transformer").encode(["a cat"])
-    shutil.copytree(whole / "transformer", tmp_path / "encoder")
+def test_extra_weights_and_code_settings_of_a_folder_are_ignored(intact: Path, tmp_path: Path) -> None:
+    """Heads of other tasks, a pooler and old buffers are ignored, and settings that name code are not followed."""
+    expected = encoders.load(intact / "transformer").encode(["a cat"])
+    shutil.copytree(intact / "transformer", tmp_path / "encoder")
     extra = {
         "classifier.dense.weight": torch.ones(2, 32),
         "qa_outputs.bias": torch.ones(2),
@@ -64,9 +64,9 @@ def test_extra_weights_and_code_settings_of_a_folder_are_ignored(whole: Path, tm
     np.testing.assert_array_equal(encoders.load(tmp_path / "encoder").encode(["a cat"]), expected)
 
 
-def test_links_inside_a_cache_of_the_hub_are_followed(whole: Path, tmp_path: Path) -> None:
+def test_links_inside_a_cache_of_the_hub_are_followed(intact: Path, tmp_path: Path) -> None:
     model = tmp_path / "models--someone--model"
-    shutil.copytree(whole / "transformer", model / "snapshots" / "0123")
+    shutil.copytree(intact / "transformer", model / "snapshots" / "0123")
     (model / "blobs").mkdir()
     path = model / "snapshots" / "0123" / "model.safetensors"
     path.rename(model / "blobs" / "abc")
@@ -81,23 +81,28 @@ def test_links_inside_a_cache_of_the_hub_are_followed(whole: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: tiny(shape=shape(hidden_size=10**9)),
-        lambda: tiny(shape=shape(hidden_size=2 * 10**6)),
-        lambda: tiny(shape=shape(num_hidden_layers=10**9)),
-        lambda: tiny(shape=shape(num_hidden_layers=19_999)),
-        lambda: tiny(shape=shape(intermediate_size=10**12)),
-        lambda: tiny(shape=shape(max_position_embeddings=10**10)),
-        lambda: tiny(shape=shape(num_attention_heads=0)),
-        lambda: tiny(shape=shape(quantization_config={"quant_method": "gptq"})),
-        lambda: tiny(shape=shape(_attn_implementation="evil/kernels")),
-        lambda: tiny(attention="kernels-community/flash-attn2"),
-        lambda: tiny(vocab_size=10**12),
-        lambda: tiny(max_length=10**30),
-        lambda: BiLSTMMax(hidden=10**9, texts=bilstms.texts),
-        lambda: BiLSTMMax(hidden=65_536, layers=20_000, min_count=1, texts=bilstms.texts),
-        lambda: LSTM(layers=10**9, texts=bilstms.texts),
-        lambda: GRU(word_size=10**12, texts=bilstms.texts),
-        lambda: GRU(vocab_size=10**20, texts=bilstms.texts),
+        pytest.param(lambda: tiny(shape=shape(hidden_size=10**9)), id="hidden size 1e9"),
+        pytest.param(lambda: tiny(shape=shape(hidden_size=2 * 10**6)), id="hidden size 2e6"),
+        pytest.param(lambda: tiny(shape=shape(num_hidden_layers=10**9)), id="1e9 layers"),
+        pytest.param(lambda: tiny(shape=shape(num_hidden_layers=19_999)), id="19,999 layers"),
+        pytest.param(lambda: tiny(shape=shape(intermediate_size=10**12)), id="intermediate size 1e12"),
+        pytest.param(lambda: tiny(shape=shape(max_position_embeddings=10**10)), id="1e10 positions"),
+        pytest.param(lambda: tiny(shape=shape(num_attention_heads=0)), id="no attention head"),
+        pytest.param(lambda: tiny(shape=shape(quantization_config={"quant_method": "gptq"})), id="quantised"),
+        pytest.param(
+            lambda: tiny(shape=shape(_attn_implementation="evil/kernels")), id="attention from the hub, in shape"
+        ),
+        pytest.param(lambda: tiny(attention="kernels-community/flash-attn2"), id="attention from the hub"),
+        pytest.param(lambda: tiny(vocab_size=10**12), id="vocabulary of 1e12"),
+        pytest.param(lambda: tiny(max_length=10**30), id="length 1e30"),
+        pytest.param(lambda: BiLSTMMax(hidden=10**9, texts=bilstms.texts), id="BiLSTM, hidden size 1e9"),
+        pytest.param(
+            lambda: BiLSTMMax(hidden=65_536, layers=20_000, min_count=1, texts=bilstms.texts),
+            id="BiLSTM, 20,000 layers",
+        ),
+        pytest.param(lambda: LSTM(layers=10**9, texts=bilstms.texts), id="LSTM, 1e9 layers"),
+        pytest.param(lambda: GRU(word_size=10**12, texts=bilstms.texts), id="GRU, word size 1e12"),
+        pytest.param(lambda: GRU(vocab_size=10**20, texts=bilstms.texts), id="GRU, vocabulary of 1e20"),
     ],
 )
 def test_impossible_sizes_are_refused(make: Callable[[], object]) -> None:
@@ -106,8 +111,8 @@ def test_impossible_sizes_are_refused(make: Callable[[], object]) -> None:
     assert len(str(error.value).splitlines()) == 1 and "encoder" in str(error.value)
 
 
-def test_a_damaged_tokenizer_is_refused_for_a_random_start(whole: Path, tmp_path: Path) -> None:
-    shutil.copytree(whole / "transformer", tmp_path / "tokenizer")
+def test_a_damaged_tokenizer_is_refused_for_a_random_start(intact: Path, tmp_path: Path) -> None:
+    shutil.copytree(intact / "transformer", tmp_path / "tokenizer")
     put("tokenizer.json", "{}")(tmp_path / "tokenizer")
     with pytest.raises(UserError, match="tokenizer cannot be opened as a tokenizer"):
         Transformer(weights="random", shape=shape(), tokenizer=tmp_path / "tokenizer")

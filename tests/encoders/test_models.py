@@ -31,12 +31,12 @@ def test_the_head_is_kept_in_a_file_of_its_own(family: str, tmp_path: Path) -> N
     theirs = load_file(tmp_path / "encoder" / "model.safetensors")
     own = load_file(tmp_path / "encoder" / "mlm_head.safetensors")
     assert not {*own} & {*theirs} and sum(weight.numel() for weight in own.values()) < 32 * 64 + 1000
-    whole = AutoModelForMaskedLM.from_pretrained(tmp_path / "encoder", variant="mlm").state_dict()
-    assert all(torch.equal(whole[name], weight) for name, weight in encoder.model.state_dict().items())
+    complete = AutoModelForMaskedLM.from_pretrained(tmp_path / "encoder", variant="mlm").state_dict()
+    assert all(torch.equal(complete[name], weight) for name, weight in encoder.model.state_dict().items())
 
 
 def test_a_head_beside_the_other_weights_is_read_too(tmp_path: Path) -> None:
-    """As in the weights of other libraries and in exports of version 0.1."""
+    """Other libraries and version 0.1 write head and body to one file."""
     encoder = tiny("bert")
     encoder.save(tmp_path / "encoder")
     encoder.model.save_pretrained(tmp_path / "encoder")
@@ -61,21 +61,21 @@ def test_weights_saved_in_half_precision_load_as_float32(tmp_path: Path) -> None
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layers", [0, 1, 2])
 def test_only_the_first_layers_can_be_loaded(family: str, layers: int, tmp_path: Path) -> None:
-    tiny(family).save(tmp_path / "whole")
-    whole, cut = Transformer.load(tmp_path / "whole"), encoders.load(tmp_path / "whole", layers=layers)
-    tokens = whole.tokenizer(SENTENCES[:1], return_tensors="pt")
+    tiny(family).save(tmp_path / "full")
+    full, cut = Transformer.load(tmp_path / "full"), encoders.load(tmp_path / "full", layers=layers)
+    tokens = full.tokenizer(SENTENCES[:1], return_tensors="pt")
     with torch.no_grad():
-        states = whole.model.base_model(**tokens, output_hidden_states=True).hidden_states[layers]
+        states = full.model.base_model(**tokens, output_hidden_states=True).hidden_states[layers]
     np.testing.assert_allclose(cut.encode(SENTENCES[:1])[0], states[0].mean(dim=0), atol=1e-6)
     cut.save(tmp_path / "cut")
     np.testing.assert_allclose(encoders.load(tmp_path / "cut").encode(SENTENCES), cut.encode(SENTENCES), atol=1e-6)
-    assert (layers == 2) == (fingerprint(cut) == fingerprint(whole))
+    assert (layers == 2) == (fingerprint(cut) == fingerprint(full))
 
 
 def test_more_layers_than_the_model_has_are_refused(tmp_path: Path) -> None:
-    tiny().save(tmp_path / "whole")
+    tiny().save(tmp_path / "full")
     with pytest.raises(UserError, match=r"layers must be from 0, the embeddings only, to 2\. Got 3 instead\."):
-        encoders.load(tmp_path / "whole", layers=3)
+        encoders.load(tmp_path / "full", layers=3)
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_more_layers_than_the_model_has_are_refused(tmp_path: Path) -> None:
 def test_the_full_attention_mask_gives_the_same_states(family: str, more: dict[str, Any], equal: bool) -> None:
     encoder = tiny(family, shape=shape(family, **more), attention="sdpa")
     tokens = tokens_of(encoder, (5, 20, 3))
-    whole = models.full_mask(tokens.mask)
-    states = encoder.backbone(input_ids=tokens.ids, attention_mask=whole).last_hidden_state
+    mask = models.full_mask(tokens.mask)
+    states = encoder.backbone(input_ids=tokens.ids, attention_mask=mask).last_hidden_state
     same = torch.allclose(states[tokens.mask], encoder(tokens).states[tokens.mask], atol=1e-5)
     assert same == equal
 

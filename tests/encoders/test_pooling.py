@@ -1,3 +1,5 @@
+"""Poolings against a loop and by hand; poolers of BERT-like models: added, exported, loaded, refused."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -88,8 +90,8 @@ def test_unknown_pooling_is_refused() -> None:
         pool(*_example(), "median")
 
 
-def theirs(folder: Path, encoder: Transformer, sentence: str) -> np.ndarray:
-    """Returns the output of the pooler of transformers' own model."""
+def pooler_of_transformers(folder: Path, encoder: Transformer, sentence: str) -> np.ndarray:
+    """Returns the pooler's output for ``sentence``, computed by transformers."""
     model = AutoModel.from_pretrained(folder).eval()
     with torch.no_grad():
         return model(**encoder.tokenizer([sentence], return_tensors="pt")).pooler_output[0].numpy()
@@ -104,7 +106,7 @@ def test_a_new_pooler_is_exported_and_used_by_evaluation(family: str, tmp_path: 
     encoder.add_pooler()
     pooler = encoder.backbone.pooler
     encoder.add_pooler()
-    assert encoder.backbone.pooler is pooler  # it is there already
+    assert encoder.backbone.pooler is pooler  # the second call changes nothing
     assert np.array_equal(encoder.encode(SENTENCES), before)
     tokens = Tokens.pad([encoder.format.wrap(np.arange(7, 12))], encoder.format.pad_id)
     encoding = encoder(tokens)
@@ -116,7 +118,9 @@ def test_a_new_pooler_is_exported_and_used_by_evaluation(family: str, tmp_path: 
     again = encoders.load(tmp_path / "encoder", pooling="pooler")
     assert isinstance(again, Transformer) and again.pooling == "pooler"
     vector = again.encode([SENTENCES[0]])[0]
-    np.testing.assert_allclose(vector, theirs(tmp_path / "encoder", again, SENTENCES[0]), atol=1e-5)
+    np.testing.assert_allclose(
+        vector, pooler_of_transformers(tmp_path / "encoder", again, SENTENCES[0]), atol=1e-5
+    )
     np.testing.assert_allclose(encoders.load(tmp_path / "encoder").encode(SENTENCES), before, atol=1e-6)
     with pytest.raises(UserError, match="pooling=pooler is for evaluation only"):
         again.save(tmp_path / "other")
@@ -128,7 +132,7 @@ def test_the_pooler_of_published_weights_is_loaded_on_request() -> None:
     assert not any("pooler" in name for name in encoder.state_dict())
     pooled = encoders.load(minilm(), pooling="pooler")
     assert isinstance(pooled, Transformer) and pooled.normalize
-    vector = theirs(minilm(), pooled, SENTENCES[0])
+    vector = pooler_of_transformers(minilm(), pooled, SENTENCES[0])
     np.testing.assert_allclose(pooled.encode([SENTENCES[0]])[0], vector / np.linalg.norm(vector), atol=1e-5)
 
 

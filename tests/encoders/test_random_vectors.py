@@ -1,3 +1,5 @@
+"""Random vectors: a function of seed and sentence, standard normal."""
+
 from __future__ import annotations
 
 import subprocess
@@ -25,8 +27,8 @@ def test_another_process_gives_the_same_vectors() -> None:
     program = (
         "from encoders.random_vectors import RandomVectors as R; print(R(dimension=3).encode(['x y']).tolist())"
     )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == str(RandomVectors(dimension=3).encode(["x y"]).tolist())
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == str(RandomVectors(dimension=3).encode(["x y"]).tolist())
 
 
 def test_vectors_are_standard_normal_and_uncorrelated() -> None:

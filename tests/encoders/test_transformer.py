@@ -1,3 +1,5 @@
+"""Transformers as encoders: states, padding, tokens, heads, cost, refusals."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -21,8 +23,8 @@ def test_states_and_logits_equal_those_of_transformers_model(family: str) -> Non
     encoding = encoder(tokens)
     assert encoding.states.shape == (3, 9, encoder.state_dimension)
     assert encoding.sentence.shape == (3, encoder.dimension)
-    whole = encoder.model(input_ids=tokens.ids, attention_mask=tokens.mask.long()).logits
-    torch.testing.assert_close(encoder.token_logits(encoding.states[tokens.mask]), whole[tokens.mask])
+    expected = encoder.model(input_ids=tokens.ids, attention_mask=tokens.mask.long()).logits
+    torch.testing.assert_close(encoder.token_logits(encoding.states[tokens.mask]), expected[tokens.mask])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -41,7 +43,9 @@ def test_format_wraps_as_the_tokenizer_does() -> None:
     assert wrapped.tolist() == encoder.tokenizer(SENTENCES[0])["input_ids"]
     assert encoder.format.mask_id == encoder.tokenizer.mask_token_id
     assert encoder.format.special_ids == {0, 1, 2, 3, 4}
-    assert encoder.format.max_length == 64  # of RoBERTa's 66 positions two are taken by its padding token
+    assert (
+        encoder.format.max_length == 64
+    )  # RoBERTa cannot use two of its 66 positions, up to that of the padding token
     assert encoder(tokens_of(encoder, (64,))).states.shape == (1, 64, 32)
 
 

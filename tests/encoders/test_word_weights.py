@@ -43,7 +43,7 @@ def mean(sentence: str, weights: dict[str, float]) -> np.ndarray:
 
 
 def sif(a: float) -> tuple[dict[str, float], np.ndarray]:
-    """Weights, and the direction that the counted sentences have in common: Arora et al., algorithm 1."""
+    """Returns weights and the first singular vector of the counted sentences: Arora et al., algorithm 1."""
     running = " ".join(LINES).split()
     weights = {word: a / (a + running.count(word) / len(running)) for word in WORDS}
     _, _, directions = np.linalg.svd(np.array([mean(line, weights) for line in LINES]))
@@ -77,22 +77,22 @@ def test_tfidf_equals_scikit_learns(vectors: str, counts: str) -> None:
 
 
 def test_chunk_size_does_not_change_vectors(vectors: str, counts: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = BagOfWords(vectors=vectors, weighting="sif", counts=counts).encode(SENTENCES)
+    expected = BagOfWords(vectors=vectors, weighting="sif", counts=counts).encode(SENTENCES)
     monkeypatch.setattr(word_weights, "CHUNK", 2)
     np.testing.assert_allclose(
-        BagOfWords(vectors=vectors, weighting="sif", counts=counts).encode(SENTENCES), whole, atol=1e-7
+        BagOfWords(vectors=vectors, weighting="sif", counts=counts).encode(SENTENCES), expected, atol=1e-7
     )
     monkeypatch.setattr(word_weights, "MOST", 3)
     assert "from 3 sentences" in BagOfWords(vectors=vectors, weighting="sif", counts=counts).origin
 
 
 def test_without_a_file_the_corpus_is_counted(vectors: str, tmp_path: Path) -> None:
-    documents = ["The cat sat here. The dog didn’t.", "The cat ."]  # prose: blanks do not part its full stops
+    documents = ["The cat sat here. The dog didn’t.", "The cat ."]  # prose: full stops are not separate words
     (tmp_path / "sentences.txt").write_text("The cat sat here .\nThe dog did n't .\nThe cat .\n")
-    given: dict[str, Any] = {"vectors": vectors, "weighting": "sif", "lowercase": True}
-    ours = BagOfWords(**given, texts=lambda: documents)
+    arguments: dict[str, Any] = {"vectors": vectors, "weighting": "sif", "lowercase": True}
+    ours = BagOfWords(**arguments, texts=lambda: documents)
     np.testing.assert_array_equal(
-        ours.encode(SENTENCES), BagOfWords(**given, counts=str(tmp_path / "sentences.txt")).encode(SENTENCES)
+        ours.encode(SENTENCES), BagOfWords(**arguments, counts=str(tmp_path / "sentences.txt")).encode(SENTENCES)
     )
     assert ours.origin.endswith("from 3 sentences of the corpus")
 
@@ -119,8 +119,8 @@ def test_impossible_arguments_are_refused(vectors: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"encoder\.counts must be a text file .* encoder\.weighting=tfidf\."):
         BagOfWords(vectors=vectors, weighting="tfidf")
     for text in ("nothing of it is known\n", "\n", ""):
-        (tmp_path / "strange.txt").write_text(text)
+        (tmp_path / "unknown.txt").write_text(text)
         with pytest.raises(UserError, match="None of the words to count has a vector"):
-            BagOfWords(vectors=vectors, weighting="sif", counts=str(tmp_path / "strange.txt"))
+            BagOfWords(vectors=vectors, weighting="sif", counts=str(tmp_path / "unknown.txt"))
     with pytest.raises(UserError, match=r"absent\.txt cannot be read"):
         BagOfWords(vectors=vectors, weighting="sif", counts=str(tmp_path / "absent.txt"))

@@ -1,4 +1,4 @@
-"""A run's encoder, bundled: half precision, its card, what is too large."""
+"""Bundling the encoder of a run: half precision, card, recipe, log, refusals."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ def test_a_bundled_encoder_opens_by_name_in_half_precision(
 
 
 def test_the_card_describes_the_encoder_without_naming_folders(run: Path, tmp_path: Path) -> None:
-    told: dict[str, Any] = {"licence": "None at all.", "note": "The rate was raised by hand."}
-    card = (bundle.bundle(run, "small", into=tmp_path, **told) / "README.md").read_text()
-    assert all(card.count(text) == 1 for text in told.values())
+    texts: dict[str, Any] = {"licence": "None at all.", "note": "The rate was raised by hand."}
+    card = (bundle.bundle(run, "small", into=tmp_path, **texts) / "README.md").read_text()
+    assert all(card.count(text) == 1 for text in texts.values())
     assert card.count("## Held-out loss") == card.count("## Cloze") == card.count("](training.png)") == 1
     assert all(sentence.replace("[MASK]", "___") in card for sentence in bundle.CLOZE)
     assert (
         re.search(r"random roberta, 1 layers x 16, .*, then declutr on [\d,]+ tokens", card)
         and "corpus.jsonl" in card
     )
-    assert card.count(bundle.HALF) == 1 and all(card.count(whole) == 1 for whole in bundle.AS_FLOAT32.values())
+    assert card.count(bundle.HALF) == 1 and all(card.count(line) == 1 for line in bundle.AS_FLOAT32.values())
     assert str(run.parent) not in card and str(tmp_path) not in card
     assert card.count("giorgi-etal-2021-declutr") == 1
     scores = re.findall(r"\| dev contrastive ↓ \| [\d.]+ \| [\d.]+ \|", card)

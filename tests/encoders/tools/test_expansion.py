@@ -1,3 +1,5 @@
+"""Expansion of vocabularies by a linear map from other word vectors (Kiros et al. 2015)."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -31,15 +33,21 @@ def texts() -> list[str]:
 
 def tiny(kind: type[Recurrent] = GRU, **arguments: Any) -> Any:
     torch.manual_seed(3)
-    given: dict[str, Any] = {"hidden": 4, "word_size": 6, "min_count": 1, "lowercase": kind is GRU, "texts": texts}
-    return kind(**given | arguments)
+    defaults: dict[str, Any] = {
+        "hidden": 4,
+        "word_size": 6,
+        "min_count": 1,
+        "lowercase": kind is GRU,
+        "texts": texts,
+    }
+    return kind(**defaults | arguments)
 
 
 @pytest.fixture
-def maker(tmp_path: Path) -> Any:
-    """Writes ``words`` with vectors of which the encoder's are an affine image, but for ``noise``."""
+def make_vectors(tmp_path: Path) -> Any:
+    """Returns a function that writes word vectors; the encoder's become an affine map of them, plus noise."""
 
-    def made(encoder: Recurrent, words: list[str], noise: float = 0.0, width: int = 3) -> WordVectors:
+    def make(encoder: Recurrent, words: list[str], noise: float = 0.0, width: int = 3) -> WordVectors:
         rng = np.random.default_rng(1)
         rows = rng.normal(size=(len(words), width)).round(3)
         matrix, constant = rng.normal(size=(width, 6)), rng.normal(size=6)
@@ -52,13 +60,13 @@ def maker(tmp_path: Path) -> Any:
         path.write_text("".join(f"{w} {' '.join(map(str, row))}\n" for w, row in zip(words, rows, strict=True)))
         return WordVectors(path)
 
-    return made
+    return make
 
 
 @pytest.mark.parametrize("kind", [GRU, BiLSTMMax])
-def test_a_linear_map_between_vocabularies_is_recovered(kind: type[Recurrent], maker: Any) -> None:
+def test_a_linear_map_between_vocabularies_is_recovered(kind: type[Recurrent], make_vectors: Any) -> None:
     encoder = tiny(kind)
-    vectors = maker(encoder, [*NEW, *KNOWN[:40], "well-known?", "don't", "</s>"])
+    vectors = make_vectors(encoder, [*NEW, *KNOWN[:40], "well-known?", "don't", "</s>"])
     before = encoder.embedding.weight.detach().clone()
     expanded, report = expand(encoder, vectors, "vectors.txt")
     assert (report.shared, report.added, report.held_out) == (40, 4, 4)
@@ -76,9 +84,9 @@ def test_a_linear_map_between_vocabularies_is_recovered(kind: type[Recurrent], m
     np.testing.assert_allclose(expanded.embedding.weight[size:].detach(), predicted, atol=1e-5)
 
 
-def test_old_words_encode_as_before_and_new_ones_differ(maker: Any, tmp_path: Path) -> None:
+def test_old_words_encode_as_before_and_new_ones_differ(make_vectors: Any, tmp_path: Path) -> None:
     encoder = tiny(require_mask_token=True, max_length=30)
-    expanded, _ = expand(encoder, maker(encoder, [*NEW, *KNOWN]), "vectors.txt")
+    expanded, _ = expand(encoder, make_vectors(encoder, [*NEW, *KNOWN]), "vectors.txt")
     known = ["w3 w5 w1", "w0", "", "w7 unheard w8", *SENTENCES]
     np.testing.assert_array_equal(expanded.encode(known), encoder.encode(known))
     new = ["w3 zebra w1", "w3 okapi w1", "w3 o'brien w1", "w3 U.S. w1"]
@@ -95,9 +103,9 @@ def test_old_words_encode_as_before_and_new_ones_differ(maker: Any, tmp_path: Pa
     assert expanded.embedding.weight.grad is not None and encoder.embedding.weight.grad is None
 
 
-def test_the_exact_form_of_a_word_is_preferred_to_another_case(maker: Any) -> None:
+def test_the_exact_form_of_a_word_is_preferred_to_another_case(make_vectors: Any) -> None:
     encoder = tiny()
-    vectors = maker(encoder, ["Zebra", "OKAPI", *KNOWN, "okapi", "Okapi"])
+    vectors = make_vectors(encoder, ["Zebra", "OKAPI", *KNOWN, "okapi", "Okapi"])
     expanded, report = expand(encoder, vectors, "vectors.txt")
     assert report.added == 2
     both = expanded.embedding.weight[expanded.tokenizer.convert_tokens_to_ids(["zebra", "okapi"])].detach()
@@ -111,37 +119,38 @@ def test_the_exact_form_of_a_word_is_preferred_to_another_case(maker: Any) -> No
     np.testing.assert_allclose(both, regression.predict(sources), atol=1e-5)
 
 
-def test_the_fit_is_measured_on_held_out_words(maker: Any) -> None:
+def test_the_fit_is_measured_on_held_out_words(make_vectors: Any) -> None:
     encoder = tiny()
     words = [*KNOWN, "zebra"]
-    exact = expand(encoder, maker(encoder, words, noise=0.0, width=30), "a")[1]
-    noisy = expand(encoder, maker(encoder, words, noise=3.0, width=30), "a")[1]
+    exact = expand(encoder, make_vectors(encoder, words, noise=0.0, width=30), "a")[1]
+    noisy = expand(encoder, make_vectors(encoder, words, noise=3.0, width=30), "a")[1]
     assert exact.r2 > 0.999 > 0.9 > noisy.r2 and exact.cosine > noisy.cosine
-    # 54 words have almost as many equations as a map from 30 numbers can satisfy: on them it would look well.
-    assert noisy.held_out == 6
+    assert noisy.held_out == 6  # a map from 30 numbers almost fits the other 54 words, noise included
 
 
-def test_too_few_shared_words_are_refused(maker: Any) -> None:
+def test_too_few_shared_words_are_refused(make_vectors: Any) -> None:
     encoder = tiny()
     with pytest.raises(
         UserError, match=r"v\.txt shares 9 words with the encoder, and .* 3 numbers needs 10: choose"
     ):
-        expand(encoder, maker(encoder, [*KNOWN[:9], *NEW]), "v.txt")
+        expand(encoder, make_vectors(encoder, [*KNOWN[:9], *NEW]), "v.txt")
     with pytest.raises(UserError, match="shares 20 words with the encoder, and a map from 30 numbers needs 32"):
-        expand(encoder, maker(encoder, [*KNOWN[:20], *NEW], width=30), "v.txt")
+        expand(encoder, make_vectors(encoder, [*KNOWN[:20], *NEW], width=30), "v.txt")
     with pytest.raises(UserError, match=r"v\.txt has no word that the encoder does not know\."):
-        expand(encoder, maker(encoder, KNOWN), "v.txt")
+        expand(encoder, make_vectors(encoder, KNOWN), "v.txt")
 
 
-def test_the_command_expands_a_folder(maker: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_expands_a_folder(
+    make_vectors: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     encoder = tiny(BiLSTMMax)
-    maker(encoder, [*NEW, *KNOWN])
+    make_vectors(encoder, [*NEW, *KNOWN])
     encoder.save(tmp_path / "old", card="---\ntags:\n- a\n---\n\n# Old\n\n## Data\n\nbooks\n")
     file, new = str(tmp_path / "vectors.txt"), tmp_path / "new"
     assert expansion.main([str(tmp_path / "old"), file, str(new)]) == 0
-    told = capsys.readouterr().out
-    assert "shared      60 words" in told and "added       4 words to 65" in told
-    assert "cosine 1.000, R^2 1.000 on 6 shared words held out" in told
+    output = capsys.readouterr().out
+    assert "shared      60 words" in output and "added       4 words to 65" in output
+    assert "cosine 1.000, R^2 1.000 on 6 shared words held out" in output
     again = encoders.load(new)
     assert len(again.tokenizer) == 69 and "expanded to 69 words by vectors.txt" in again.origin
     card = (new / "README.md").read_text()
@@ -162,8 +171,8 @@ def test_the_command_expands_a_folder(maker: Any, tmp_path: Path, capsys: pytest
         ([str(tmp_path / "old"), file, str(new)], "new is there already: name a new folder."),
     ):
         assert expansion.main(arguments) == 2
-        refused = capsys.readouterr().err
-        assert message in refused and refused.count("\n") == 1
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1
         assert not other.exists()
 
 
@@ -172,7 +181,7 @@ def test_expansion_with_real_words_and_vectors() -> None:
     lines = suite_data("senteval/downstream/CR/custrev.pos").read_text("latin-1").splitlines()
     vectors = WordVectors(path)
     encoder = GRU(hidden=8, word_size=20, texts=lambda: lines, min_count=1)
-    # As training on this text would have it: some linear image of what GloVe says, and noise.
+    # As if trained on this text: a linear map of GloVe's vectors, plus noise.
     known = encoder.tokenizer.get_vocab()
     image = torch.randn(100, 20, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -183,21 +192,22 @@ def test_expansion_with_real_words_and_vectors() -> None:
     assert report.cosine > 0.8 and len(expanded.tokenizer) == len(known) + report.added
 
 
-def test_words_are_mapped_block_by_block(maker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_are_mapped_block_by_block(make_vectors: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = tiny()
-    vectors = maker(encoder, [*KNOWN, *(f"z{number}" for number in range(50))])
-    whole, _ = expand(encoder, vectors, "v.txt")
+    vectors = make_vectors(encoder, [*KNOWN, *(f"z{number}" for number in range(50))])
+    at_once, _ = expand(encoder, vectors, "v.txt")
     sizes: list[int] = []
     double = torch.Tensor.double
 
-    def noted(tensor: torch.Tensor) -> torch.Tensor:
+    def recorded(tensor: torch.Tensor) -> torch.Tensor:
         sizes.append(len(tensor))
         return double(tensor)
 
     monkeypatch.setattr(expansion, "BLOCK", 8)
-    monkeypatch.setattr(torch.Tensor, "double", noted)
-    parted, _ = expand(encoder, vectors, "v.txt")
+    monkeypatch.setattr(torch.Tensor, "double", recorded)
+    in_blocks, _ = expand(encoder, vectors, "v.txt")
     assert (
-        torch.equal(parted.embedding.weight, whole.embedding.weight) and not parted.embedding.weight.isnan().any()
+        torch.equal(in_blocks.embedding.weight, at_once.embedding.weight)
+        and not in_blocks.embedding.weight.isnan().any()
     )
     assert sorted(sizes) == [2, *[8] * 6, 60, 60]  # the file's 110 words are never doubled together
