@@ -106,5 +106,5 @@ def device(wanted: str) -> str:
     if wanted == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise UserError("device cuda: there is none here. auto takes what there is.")
+        raise UserError("device cuda: there is none on this machine. auto takes what there is.")
     return wanted

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-SECONDS = 60  # a command that takes longer is taken to hang
+SECONDS = 60  # a longer command is interrupted as hanging
 
 
 class Outcome(NamedTuple):

@@ -1,4 +1,4 @@
-"""A small Hugging Face hub on this machine: models and data sets over plain HTTP, with what goes wrong there.
+"""A small Hugging Face hub on this machine: models and data sets over plain HTTP, with faults on request.
 
 It answers as the hub does to a client that has no Xet: `api/<kind>/<id>`, `tree`, `paths-info` and `resolve`, with
 commits, ETags and ranges; weights and tables are redirected to another origin, as the hub does for large files. It
@@ -34,7 +34,7 @@ Access = Literal["open", "private", "gated", "disabled"]
 
 
 class Blob:
-    """A file of a repository, read when it is asked for."""
+    """A file of a repository; a path is read on access."""
 
     def __init__(self, content: bytes | Path) -> None:
         self.content = content
@@ -56,9 +56,8 @@ class Repository:
     """A model or data set.
 
     Attributes:
-        access: "open"; "private", which is as if it were not there; "gated", whose files alone are closed;
-            or "disabled", by the hub itself. ``TOKEN`` opens private ones, and gated ones whose terms are
-            ``accepted``.
+        access: "open"; "private", hidden without a token; "gated", listed but with closed files; or "disabled" by
+            the hub. ``TOKEN`` opens private repositories, and gated ones whose terms are ``accepted``.
         commits: files of each commit.
         refs: commits by the names of branches.
     """
@@ -70,7 +69,7 @@ class Repository:
 
 
 class Request(NamedTuple):
-    """A request as it came: ``range`` and ``token`` are None where the header is absent."""
+    """A request to the server; ``range`` and ``token`` are None where the header is absent."""
 
     method: str
     path: str
@@ -79,14 +78,14 @@ class Request(NamedTuple):
 
 
 class Hub:
-    """What the server serves, and what it was asked for.
+    """The repositories that the server serves, and the requests that it received.
 
     Attributes:
         endpoint: its address.
         requests: all requests so far, in their order.
-        cuts: by a file's name, how many bytes of each of its next answers are sent, and how the connection then
-            ends: by "close", or by "reset".
-        status: of every answer, as from something that stands before the hub; None: there is nothing.
+        cuts: for a file name, the cuts of its next downloads: after how many bytes the connection ends, and
+            how ("close" or "reset").
+        status: HTTP status of every answer, as from a failing proxy; None: requests are served.
     """
 
     def __init__(self, port: int) -> None:
@@ -118,7 +117,7 @@ class Hub:
     def commit(
         self, kind: str, name: str, blobs: dict[str, Blob], *, branch: str = "main", access: Access = "open"
     ) -> str:
-        """Makes ``blobs``, by path, the newest commit; returns it."""
+        """Makes ``blobs`` (by path) the newest commit of a branch; returns the commit."""
         listing = "".join(f"{path} {blob.sha256}\n" for path, blob in blobs.items())
         commit = hashlib.sha1(f"{name}\n{listing}".encode()).hexdigest()
         repository = self.repositories.setdefault((kind, name), Repository())
@@ -129,12 +128,12 @@ class Hub:
         return commit
 
     def asked(self, path: str, method: str = "GET") -> list[Request]:
-        """The requests so far by ``method`` whose path contains ``path``."""
+        """Returns the requests so far by ``method`` whose path contains ``path``."""
         return [request for request in self.requests if request.method == method and path in request.path]
 
 
 class Refusal(Exception):
-    """An answer by which the hub refuses: its status, the code and the message in its headers."""
+    """A refusal of the hub: HTTP status, and the code and message in the headers."""
 
     def __init__(self, status: int, code: str | None, message: str) -> None:
         self.status, self.code, self.message = status, code, message
@@ -142,7 +141,7 @@ class Refusal(Exception):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    hub: Hub  # of the class that `serve` makes
+    hub: Hub  # set by ``serve``
 
     def log_message(self, format: str, *arguments: Any) -> None:
         pass
@@ -172,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
             headers = {"X-Error-Message": refusal.message, "X-Error-Code": refusal.code}
             given = {name: value for name, value in headers.items() if value}
             self._send(refusal.status, json.dumps({"error": refusal.message}).encode(), given)
-        except (BrokenPipeError, ConnectionResetError):  # the client has left
+        except (BrokenPipeError, ConnectionResetError):  # the client closed the connection
             self.close_connection = True
 
     def _route(self, parts: list[str], token: str | None) -> None:
@@ -213,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refusal(401, None, "Invalid credentials in Authorization header")
         repository = self.hub.repositories.get((kind, name))
         if repository is None or (repository.access == "private" and token is None):
-            if token is None:  # not to betray what is private
+            if token is None:  # as for a name that does not exist, so that private names stay hidden
                 raise Refusal(401, "RepoNotFound", "Invalid username or password.")
             raise Refusal(404, "RepoNotFound", "Repository not found")
         if repository.access == "disabled":
@@ -238,14 +237,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({"url": f"{self.hub.endpoint}/{name}", "name": name}, 409 if there else 200)
 
     def _validate(self) -> None:
-        """Checks a card's front matter, of which the hub checks more."""
+        """Checks that a card's front matter is a mapping; the hub checks more."""
         match = REGEX_YAML_BLOCK.search(json.loads(self._body)["content"])
         value = yaml.safe_load(match.group(2)) if match else None
         errors = [] if isinstance(value, dict) else [{"message": "the front matter is not a mapping"}]
         self._json({"errors": errors, "warnings": []}, 400 if errors else 200)
 
     def _upload(self, kind: str, name: str, branch: str, files: Mapping[str, Blob]) -> dict[str, Any]:
-        """Makes the commit that the client sends, a line for each file."""
+        """Makes the commit that the client sends, one line a file."""
         blobs = dict(files)
         for operation in map(json.loads, self._body.splitlines()):
             about = operation["value"]
@@ -302,8 +301,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _resolve(self, kind: str, name: str, revision: str, path: str, token: str | None) -> None:
         repository = self._repository(kind, name, token)
         if repository.access == "gated" and not (token and repository.accepted):
-            said = "You are not in the authorized list" if token else "You must be authenticated to access it"
-            raise Refusal(403 if token else 401, "GatedRepo", f"Access to {name} is restricted. {said}.")
+            reason = "You are not in the authorized list" if token else "You must be authenticated to access it"
+            raise Refusal(403 if token else 401, "GatedRepo", f"Access to {name} is restricted. {reason}.")
         commit = self._commit(repository, revision)
         if path not in repository.commits[commit]:
             raise Refusal(404, "EntryNotFound", "Entry not found")
@@ -313,7 +312,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._file(path, blob, about | {"ETag": f'"{_git_id(blob)}"'})
             return
         about |= {"X-Linked-ETag": f'"{blob.sha256}"', "X-Linked-Size": str(blob.size)}
-        # By another name of this machine, hence from another origin: a token must not be sent there.
+        # Another host name of this machine is another origin, to which no token must be sent.
         self._send(302, b"", about | {"Location": f"http://localhost:{self.hub.port}/cdn/{blob.sha256}"})
 
     def _file(self, path: str, blob: Blob, headers: dict[str, str]) -> None:
@@ -354,7 +353,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _listed(files: Mapping[str, Blob], below: str, deep: bool) -> list[str]:
-    """Files and folders inside of ``below``, at any depth or only right there."""
+    """Returns the files and folders below ``below``: all of them if ``deep``, else the first level."""
     found = set()
     for path in files:
         if path.startswith(below):
@@ -375,7 +374,7 @@ def _upload_mode(path: str, files: Mapping[str, Blob]) -> dict[str, Any]:
 
 
 def _entry(path: str, files: Mapping[str, Blob]) -> dict[str, Any]:
-    """A file or folder as listings have it."""
+    """Returns a file or folder as an entry of a listing."""
     if path not in files:
         return {"type": "directory", "oid": hashlib.sha1(path.encode()).hexdigest(), "size": 0, "path": path}
     blob = files[path]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def nt_xent(anchors: Tensor, positives: Tensor, temperature: float, queue: Tensor | None = None) -> Tensor:
-    """DeCLUTR's equation, summed term by term; mean over 2n."""
+    """Returns DeCLUTR's NT-Xent, summed term by term: the mean over all 2n vectors."""
     vectors = [*anchors, *positives]
     n = len(anchors)
 

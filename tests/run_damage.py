@@ -25,15 +25,15 @@ def config(key: str, value: Any) -> Damage:
     """Sets a dotted key of config.yaml; ``...`` removes it."""
 
     def damage(run: Path) -> None:
-        whole = yaml.safe_load((run / "config.yaml").read_text())
+        content = yaml.safe_load((run / "config.yaml").read_text())
         *path, last = key.split(".")
-        node = whole
+        node = content
         for name in path:
             node = node[name]
         node.pop(last, None)
         if value is not ...:
             node[last] = value
-        (run / "config.yaml").write_text(yaml.safe_dump(whole))
+        (run / "config.yaml").write_text(yaml.safe_dump(content))
 
     return damage
 

@@ -15,7 +15,7 @@ PAGE = (ROOT / "docs" / "add-a-task.md").read_text(encoding="utf-8")
 
 
 def patched(text: str, diff: str) -> str:
-    """Inserts the added lines of ``diff`` after the line before them."""
+    """Returns ``text`` with the lines that ``diff`` adds, each group after its preceding line."""
     for before, added in re.findall(r"^ (.+)\n((?:\+.+\n)+)", diff, re.M):
         assert text.count(f"{before}\n") == 1, before
         text = text.replace(f"{before}\n", f"{before}\n" + re.sub(r"^\+", "", added, flags=re.M))
@@ -24,7 +24,7 @@ def patched(text: str, diff: str) -> str:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout after the page's files were written and changed."""
+    """A checkout with the page's new and changed files."""
     tree = checkout(tmp_path_factory.mktemp("checkout"))
     for name, text in FILE.findall(PAGE):
         path = tree / name

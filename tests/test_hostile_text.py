@@ -301,9 +301,9 @@ PREDICTIONS: dict[str, tuple[bytes, str]] = {
     "shape": (archive(gold=np.array(3), predicted=GOLD), "arrays of one length"),
     "strata": (archive(gold=GOLD, predicted=GOLD, subset=np.zeros((3, 2))), "arrays of one length"),
     "classes": (archive(gold=GOLD, predicted=np.zeros((3, 0))), "arrays of one length"),
-    "nan": (archive(gold=GOLD, predicted=np.full(3, np.nan)), "predicted holds something else than finite"),
-    "gold": (archive(gold=np.array(["a", "b"]), predicted=GOLD[:2]), "gold holds something else than finite"),
-    "large": (archive(gold=GOLD, predicted=np.full(3, 1e300)), "predicted holds something else than finite"),
+    "nan": (archive(gold=GOLD, predicted=np.full(3, np.nan)), "predicted must hold finite numbers only"),
+    "gold": (archive(gold=np.array(["a", "b"]), predicted=GOLD[:2]), "gold must hold finite numbers only"),
+    "large": (archive(gold=GOLD, predicted=np.full(3, 1e300)), "predicted must hold finite numbers only"),
 }
 
 

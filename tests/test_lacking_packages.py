@@ -1,4 +1,4 @@
-"""Behaviour where packages are missing that only some corpora, a CPU's classifiers or MTEB need."""
+"""Without the packages that only some corpora, the classifiers on a CPU, or MTEB need."""
 
 from __future__ import annotations
 

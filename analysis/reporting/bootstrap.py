@@ -103,7 +103,7 @@ def read_predictions(path: Path) -> Predictions:
         )
     for name, array in (("gold", gold), ("predicted", predicted), ("subset or fold", strata)):
         if array.dtype.kind not in "fiu" or not (np.abs(array) < LARGEST).all():
-            raise UserError(f"{path}: {name} holds something else than finite numbers.")
+            raise UserError(f"{path}: {name} must hold finite numbers only.")
     return Predictions(gold, predicted, strata, "subset" in arrays)
 
 

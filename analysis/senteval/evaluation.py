@@ -97,7 +97,7 @@ def evaluate(
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
-        raise UserError(f"device={device}: there is none here; device='cpu' always works.") from None
+        raise UserError(f"device={device}: torch finds no such device here; device='cpu' always works.") from None
     if processes is not None and processes < 1:
         raise UserError(f"processes must be at least 1. Got {processes} instead.")
     name = name or getattr(encode, "__name__", None) or type(encode).__name__

@@ -125,7 +125,7 @@ def embed_file(encoder: Embedder, text: Path, out: Path, progress: Progress | No
     with readable(text):
         total = sum(1 for _ in _lines(text))
     if total == 0:
-        raise UserError(f"{text} is empty: a sentence a line is wanted.")
+        raise UserError(f"{text} is empty: it must have one sentence a line.")
     lines = _lines(text)
     done = 0
     try:

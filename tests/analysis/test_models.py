@@ -46,6 +46,6 @@ def test_a_weighted_bag_of_words_is_opened_and_named(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_missing_gpu_is_refused() -> None:
-    with pytest.raises(UserError, match="device cuda: there is none here"):
+    with pytest.raises(UserError, match="device cuda: there is none on this machine"):
         device("cuda")
     assert device("auto") == "cpu"

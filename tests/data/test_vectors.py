@@ -178,7 +178,12 @@ def test_broken_files_are_refused_with_their_name(tmp_path: Path) -> None:
             id="too few numbers",
         ),
         pytest.param("v.txt", b"the 1" + b" 1" * 10**6, "v.txt:1: the line is longer than", id="line too long"),
-        pytest.param("v.txt", b"2 1000000000000\nthe 1 2\n", "v.txt:2: expected 1000000000000 numbers", id="impossible header"),
+        pytest.param(
+            "v.txt",
+            b"2 1000000000000\nthe 1 2\n",
+            "v.txt:2: expected 1000000000000 numbers",
+            id="impossible header",
+        ),
         pytest.param("v.txt", b"9" * 5000 + b" 2\nthe 1 2\n", "v.txt:", id="header of 5000 digits"),
         pytest.param("v.gz", b"no gzip", "v.gz", id="not gzip"),
         pytest.param("v.zip", b"no zip", "v.zip", id="not zip"),

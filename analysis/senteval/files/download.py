@@ -167,7 +167,7 @@ def _fetch(url: str, part: Path, progress: Callable[[str, int, int], None]) -> N
         except (OSError, http.client.HTTPException) as error:
             problem = reason(error)
         tries = TRIES if _size(part) > before else tries - 1
-    raise _Fault(f"{url} sends no more than {_size(part)} bytes ({problem}): call again to go on")
+    raise _Fault(f"{url} sent only {_size(part)} bytes ({problem}): call again to continue")
 
 
 def _size(path: Path) -> int:

@@ -312,11 +312,11 @@ def test_refusals(tmp_path: Path) -> None:
         pytest.param({"gold": np.zeros(0), "predicted": np.zeros(0)}, "arrays of one length", id="no examples"),
         pytest.param(
             {"gold": np.zeros(2), "predicted": np.array([0.0, np.nan])},
-            "something else than finite numbers",
+            "must hold finite numbers only",
             id="NaN",
         ),
         pytest.param(
-            {"gold": np.zeros(1), "predicted": np.array(["x"])}, "something else than finite numbers", id="strings"
+            {"gold": np.zeros(1), "predicted": np.array(["x"])}, "must hold finite numbers only", id="strings"
         ),
         pytest.param(
             {"gold": np.zeros(1), "predicted": np.array([{}])}, "is no .npz file of plain arrays", id="objects"

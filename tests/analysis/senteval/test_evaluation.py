@@ -412,7 +412,7 @@ def test_results_print_convert_and_compare(data: Path, tmp_path: Path) -> None:
         pytest.param(
             RandomVectors(),
             {"device": "auto"},
-            "device=auto: there is none here; device='cpu' always works.",
+            "device=auto: torch finds no such device here; device='cpu' always works.",
             id="unknown device",
         ),
         pytest.param(

@@ -209,7 +209,7 @@ def test_a_file_that_cannot_be_embedded_leaves_nothing(tmp_path: Path) -> None:
     faults = {
         b"one\ntwo\nbad\n": r"in\.txt:3 has no finite vector",
         b"one\ntwo\ncaf\xe9\n": r"in\.txt:3 is not UTF-8\.",
-        b"": r"in\.txt is empty: a sentence a line is wanted\.",
+        b"": r"in\.txt is empty: it must have one sentence a line\.",
     }
     for content, message in faults.items():
         (tmp_path / "in.txt").write_bytes(content)

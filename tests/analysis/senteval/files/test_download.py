@@ -168,7 +168,7 @@ def test_transfers_without_progress_are_given_up(server: Server, tmp_path: Path,
     server.serve(URL, BODY)
     server.cut, server.cuts = 0, 99
     [fault] = fetch()
-    assert "sends no more than 0 bytes (the connection was cut): call again to go on. Ask at the desk." in fault
+    assert "sent only 0 bytes (the connection was cut): call again to continue. Ask at the desk." in fault
     assert len(server.requests) == module.TRIES
 
 
