@@ -40,7 +40,7 @@ SENTENCES = [
 ]
 
 
-def file(folder: Path) -> str:
+def write_vectors(folder: Path) -> str:
     path = folder / "words.txt"
     path.write_text(
         "".join(f"{word} {' '.join(map(str, row))}\n" for word, row in WORDS.items()), encoding="utf-8"
@@ -50,7 +50,7 @@ def file(folder: Path) -> str:
 
 @pytest.fixture
 def encoder(tmp_path: Path) -> BagOfWords:
-    return BagOfWords(vectors=file(tmp_path))
+    return BagOfWords(vectors=write_vectors(tmp_path))
 
 
 def by_hand(sentence: str, words: dict[str, list[float]] = WORDS) -> np.ndarray:
@@ -71,12 +71,14 @@ def test_the_vector_is_the_mean_over_known_words(encoder: BagOfWords) -> None:
 @given(st.lists(st.sampled_from([*WORDS, "The", "aI", "caté", "..", "\u2581the"]), max_size=8))
 def test_the_vector_is_the_mean_for_any_words(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
     sentence = " ".join(words)
-    [vector] = BagOfWords(vectors=file(tmp_path_factory.mktemp("bag"))).encode([sentence])
+    [vector] = BagOfWords(vectors=write_vectors(tmp_path_factory.mktemp("bag"))).encode([sentence])
     np.testing.assert_allclose(vector, by_hand(sentence), rtol=1e-5, atol=1e-6)
 
 
 def test_words_are_looked_up_as_written_or_in_lower_case(tmp_path: Path) -> None:
-    as_is, lower = (BagOfWords(vectors=file(tmp_path), lowercase=lowercase) for lowercase in (False, True))
+    as_is, lower = (
+        BagOfWords(vectors=write_vectors(tmp_path), lowercase=lowercase) for lowercase in (False, True)
+    )
     np.testing.assert_array_equal(as_is.encode(["THE", "Cat"]), [[0, 0], [3, -1]])
     np.testing.assert_array_equal(lower.encode(["THE", "Cat", "ÉTÉ"]), [[1, 2], [0, 0], [7, 5]])
     lower.save(tmp_path / "encoder")
@@ -86,7 +88,7 @@ def test_words_are_looked_up_as_written_or_in_lower_case(tmp_path: Path) -> None
 @pytest.mark.parametrize("lowercase", [False, True])
 def test_an_export_opens_here_and_in_sentence_transformers(lowercase: bool, tmp_path: Path) -> None:
     sentence_transformers = pytest.importorskip("sentence_transformers")
-    encoder = BagOfWords(vectors=file(tmp_path), lowercase=lowercase)
+    encoder = BagOfWords(vectors=write_vectors(tmp_path), lowercase=lowercase)
     vectors = encoder.encode(SENTENCES)
     encoder.save(tmp_path / "runs" / "encoder")
     opened = sentence_transformers.SentenceTransformer(str(tmp_path / "runs" / "encoder"), device="cpu")
@@ -103,8 +105,8 @@ def test_vectors_of_real_sentences_equal_sentevals_bow(tmp_path: Path) -> None:
     path = suite_data("embeddings/glove.100d.10k.txt.gz")
     lines = suite_data("senteval/downstream/CR/custrev.pos").read_text("latin-1").splitlines()[:500]
     sentences = [" ".join(line.split()) for line in lines]
-    read = WordVectors(path)
-    table = {word: read.vectors[place].double().numpy() for word, place in read.stoi.items()}
+    glove = WordVectors(path)
+    table = {word: glove.vectors[place].double().numpy() for word, place in glove.stoi.items()}
     expected = [
         np.mean([table[word] for word in sentence.split() if word in table] or [np.zeros(100)], axis=0)
         for sentence in sentences
@@ -150,7 +152,7 @@ def test_saving_replaces_only_an_encoders_folder(encoder: BagOfWords, tmp_path: 
 
 
 def test_impossible_arguments_are_refused(encoder: BagOfWords, tmp_path: Path) -> None:
-    words = file(tmp_path)
+    words = write_vectors(tmp_path)
     with pytest.raises(UnfitError, match=r"^bag_of_words has no mask token, and the objective predicts masked"):
         BagOfWords(vectors=words, require_mask_token=True)
     with pytest.raises(

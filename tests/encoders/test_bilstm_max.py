@@ -137,7 +137,7 @@ def test_a_folder_opens_here_and_in_sentence_transformers(layers: int, tmp_path:
     np.testing.assert_allclose(opened.encode(SENTENCES), vectors, atol=1e-5)
     kinds = [type(module).__name__ for module in opened]
     assert kinds == ["WordEmbeddings", "LSTM", "Pooling"]
-    assert np.isneginf(opened.encode([""])).all()  # unlike here; BiLSTMMax documents the difference
+    assert np.isneginf(opened.encode([""])).all()  # BiLSTMMax documents this difference
     again = encoders.load(folder)
     assert isinstance(again, BiLSTMMax) and not again.training and not again.untrained
     np.testing.assert_array_equal(again.encode(SENTENCES), vectors)

@@ -69,12 +69,12 @@ def test_both_members_are_trained() -> None:
 
 def test_a_folder_holds_both_members_and_each_opens_by_itself(tmp_path: Path) -> None:
     encoder = pair()
-    vectors, name = encoder.encode(SENTENCES), fingerprint(encoder)
+    vectors, before = encoder.encode(SENTENCES), fingerprint(encoder)
     encoder.save(tmp_path / "both")
     again = encoders.load(tmp_path / "both")
     assert isinstance(again, Concatenated) and not again.training and not again.untrained
     np.testing.assert_array_equal(again.encode(SENTENCES), vectors)
-    assert fingerprint(again) == name
+    assert fingerprint(again) == before
     assert again.weights == "random" and again.format == encoder.format
     assert again.origin == f"continued from {tmp_path / 'both'}; before that: {encoder.origin}"
     assert encoder.origin == "; ".join(f"{n} of 2: {m.origin}" for n, m in enumerate(encoder.members, start=1))
@@ -101,7 +101,7 @@ def test_encoders_of_different_tokenizers_can_only_encode(mixed: list[str], tmp_
     np.testing.assert_array_equal(encoder.encode(SENTENCES), expected)
     generator = (text for text in SENTENCES)
     np.testing.assert_array_equal(encoder.encode(generator), expected)  # type: ignore[arg-type]
-    assert encoder.weights == "random"  # the weights of one of them are
+    assert encoder.weights == "random"  # those of the BiLSTM
     with pytest.raises(ValueError, match="different tokenizers or token formats: only encode works for them"):
         encoder(Tokens.pad(ROWS, 1))
     with pytest.raises(ValueError, match=r"encoder\.paths must name encoders of the same tokenizer and length"):
@@ -128,18 +128,21 @@ def test_tokenizers_of_different_maximum_lengths_are_different(tmp_path: Path) -
 
 
 def test_every_setting_that_changes_vectors_changes_the_fingerprint() -> None:
-    names = {fingerprint(pair()), fingerprint(Concatenated([tiny(hidden=3, layers=2), tiny()]))}
+    fingerprints = {fingerprint(pair()), fingerprint(Concatenated([tiny(hidden=3, layers=2), tiny()]))}
     changed = pair()
     with torch.no_grad():
         next(iter(changed.members[1].parameters())).view(-1)[3] += 1e-6
-    names |= {fingerprint(changed), fingerprint(Concatenated([tiny(), tiny(hidden=3, layers=2, max_length=9)]))}
-    assert len(names) == 4 and fingerprint(pair()) in names
+    fingerprints |= {
+        fingerprint(changed),
+        fingerprint(Concatenated([tiny(), tiny(hidden=3, layers=2, max_length=9)])),
+    }
+    assert len(fingerprints) == 4 and fingerprint(pair()) in fingerprints
 
 
 def test_the_fallback_of_a_member_is_reported() -> None:
     assert pair().fallback is None
     encoder = pair()
-    vars(encoder.members[1])["fallback"] = "other weights"  # the attribute of a transformer
+    vars(encoder.members[1])["fallback"] = "other weights"  # an attribute of transformers only
     assert Concatenated([*encoder.members, tiny()]).fallback == "other weights"
 
 

@@ -29,13 +29,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_using_saving_and_opening_keep_the_fingerprint(family: str, tmp_path: Path) -> None:
     encoder = tiny(family)
-    name = fingerprint(encoder)
-    assert len(name) == 64 and int(name, 16)
+    before = fingerprint(encoder)
+    assert len(before) == 64 and int(before, 16)
     encoder.encode(SENTENCES)
     encoder.train()
-    assert fingerprint(encoder) == name
+    assert fingerprint(encoder) == before
     encoder.save(tmp_path / "encoder")
-    assert fingerprint(encoders.load(tmp_path / "encoder")) == name
+    assert fingerprint(encoders.load(tmp_path / "encoder")) == before
 
 
 def test_the_fingerprint_is_the_same_in_another_process_and_folder(folder: Path, tmp_path: Path) -> None:
@@ -52,23 +52,23 @@ def test_the_fingerprint_is_the_same_in_another_process_and_folder(folder: Path,
 
 
 def test_every_setting_that_changes_vectors_changes_the_fingerprint(folder: Path) -> None:
-    names = [fingerprint(encoders.load(folder)), fingerprint(encoders.load(folder, pooling="max"))]
-    names.append(fingerprint(Transformer(path=str(folder), max_length=32)))
-    names.append(fingerprint(Transformer(path=str(folder), normalize=True)))
+    fingerprints = [fingerprint(encoders.load(folder)), fingerprint(encoders.load(folder, pooling="max"))]
+    fingerprints.append(fingerprint(Transformer(path=str(folder), max_length=32)))
+    fingerprints.append(fingerprint(Transformer(path=str(folder), normalize=True)))
     encoder = encoders.load(folder)
     with torch.no_grad():
         next(encoder.parameters()).view(-1)[7] += 1e-6
-    names.append(fingerprint(encoder))
+    fingerprints.append(fingerprint(encoder))
     encoder = encoders.load(folder)
     encoder.model.config.hidden_act = "relu"  # type: ignore[union-attr]
-    names.append(fingerprint(encoder))
+    fingerprints.append(fingerprint(encoder))
     settings = folder / "sentence_bert_config.json"
     before = settings.read_text()
     settings.write_text(json.dumps(json.loads(before) | {"do_lower_case": True}))
-    names.append(fingerprint(encoders.load(folder)))
+    fingerprints.append(fingerprint(encoders.load(folder)))
     settings.write_text(before)
-    assert len(set(names)) == len(names)
-    assert fingerprint(encoders.load(folder)) == names[0]
+    assert len(set(fingerprints)) == len(fingerprints)
+    assert fingerprint(encoders.load(folder)) == fingerprints[0]
 
 
 def test_the_fingerprint_of_a_bag_of_words_depends_on_vectors_and_case(tmp_path: Path) -> None:
@@ -76,16 +76,16 @@ def test_the_fingerprint_of_a_bag_of_words_depends_on_vectors_and_case(tmp_path:
     (tmp_path / "b.txt").write_text("the 1 2\ndog 3 4\n")
     bags = [BagOfWords(vectors=str(tmp_path / name)) for name in ("a.txt", "b.txt")]
     bags.append(BagOfWords(vectors=str(tmp_path / "a.txt"), lowercase=True))
-    names = [fingerprint(bag) for bag in bags]
-    assert len(set(names)) == 3
+    fingerprints = [fingerprint(bag) for bag in bags]
+    assert len(set(fingerprints)) == 3
     bags[0].encode(["the"])
     bags[0].save(tmp_path / "bag")
-    assert fingerprint(encoders.load(tmp_path / "bag")) == names[0]
+    assert fingerprint(encoders.load(tmp_path / "bag")) == fingerprints[0]
 
 
 def test_the_fingerprint_of_random_vectors_depends_on_size_and_seed() -> None:
-    names = [fingerprint(RandomVectors(dimension=d, seed=s)) for d, s in ((384, 0), (384, 1), (300, 0))]
-    assert len(set(names)) == 3 and fingerprint(RandomVectors()) == names[0]
+    fingerprints = [fingerprint(RandomVectors(dimension=d, seed=s)) for d, s in ((384, 0), (384, 1), (300, 0))]
+    assert len(set(fingerprints)) == 3 and fingerprint(RandomVectors()) == fingerprints[0]
 
 
 def test_a_folder_of_sentence_transformers_is_not_the_plain_model(tmp_path: Path) -> None:

@@ -24,14 +24,25 @@ from tests.encoders.models import shape, tiny
 @pytest.fixture(scope="module")
 def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with the folders of one encoder of each kind."""
-    root = tmp_path_factory.mktemp("whole")
+    root = tmp_path_factory.mktemp("intact")
     save_all(root)
     return root
 
 
 @pytest.mark.parametrize(
     "name",
-    ["", "..", "~nobody_at_all", "a" * 100_000, "\x1b[31mred", "a\nb", "\0", "a/b/c", "/dev/null", __file__],
+    [
+        pytest.param("", id="empty"),
+        "..",
+        "~nobody_at_all",
+        pytest.param("a" * 100_000, id="100,000 letters"),
+        "\x1b[31mred",
+        "a\nb",
+        "\0",
+        "a/b/c",
+        "/dev/null",
+        pytest.param(__file__, id="a file"),
+    ],
 )
 def test_strange_names_are_refused_in_printable_text(name: str) -> None:
     with pytest.raises(UserError) as error:

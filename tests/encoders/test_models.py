@@ -28,9 +28,9 @@ def test_the_head_is_kept_in_a_file_of_its_own(family: str, tmp_path: Path) -> N
     again = encoders.load(tmp_path / "encoder")
     states = torch.randn(5, 32)
     torch.testing.assert_close(again.token_logits(states), encoder.token_logits(states), rtol=0, atol=0)
-    theirs = load_file(tmp_path / "encoder" / "model.safetensors")
-    own = load_file(tmp_path / "encoder" / "mlm_head.safetensors")
-    assert not {*own} & {*theirs} and sum(weight.numel() for weight in own.values()) < 32 * 64 + 1000
+    body = load_file(tmp_path / "encoder" / "model.safetensors")
+    head = load_file(tmp_path / "encoder" / "mlm_head.safetensors")
+    assert not {*head} & {*body} and sum(weight.numel() for weight in head.values()) < 32 * 64 + 1000
     complete = AutoModelForMaskedLM.from_pretrained(tmp_path / "encoder", variant="mlm").state_dict()
     assert all(torch.equal(complete[name], weight) for name, weight in encoder.model.state_dict().items())
 
@@ -85,6 +85,7 @@ def test_more_layers_than_the_model_has_are_refused(tmp_path: Path) -> None:
         ("modernbert", {"layer_types": "full_attention"}, True),
         ("modernbert", {"local_attention": 4}, False),
     ],
+    ids=str,
 )
 def test_the_full_attention_mask_gives_the_same_states(family: str, more: dict[str, Any], equal: bool) -> None:
     encoder = tiny(family, shape=shape(family, **more), attention="sdpa")

@@ -29,8 +29,8 @@ def test_packing_equals_torchs(counts: list[int], extra: int) -> None:
     if len(order) == 0:
         assert len(places) == len(running) == 0
         return
-    packed = pack_padded_sequence(block[order], lengths[order], batch_first=True)
-    assert torch.equal(places, packed.data) and torch.equal(running, packed.batch_sizes)
+    expected = pack_padded_sequence(block[order], lengths[order], batch_first=True)
+    assert torch.equal(places, expected.data) and torch.equal(running, expected.batch_sizes)
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])

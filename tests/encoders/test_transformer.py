@@ -43,9 +43,7 @@ def test_format_wraps_as_the_tokenizer_does() -> None:
     assert wrapped.tolist() == encoder.tokenizer(SENTENCES[0])["input_ids"]
     assert encoder.format.mask_id == encoder.tokenizer.mask_token_id
     assert encoder.format.special_ids == {0, 1, 2, 3, 4}
-    assert (
-        encoder.format.max_length == 64
-    )  # RoBERTa cannot use two of its 66 positions, up to that of the padding token
+    assert encoder.format.max_length == 64  # RoBERTa's position ids start at 2, so 64 of 66 are usable
     assert encoder(tokens_of(encoder, (64,))).states.shape == (1, 64, 32)
 
 
@@ -129,13 +127,23 @@ def test_a_pretrained_head_is_used(tmp_path: Path) -> None:
         ({"weights": "good"}, "encoder.weights must be 'auto', 'pretrained' or 'random'. Got 'good' instead."),
         ({"weights": "random"}, "encoder.shape must give the sizes of a random model."),
         ({"shape": {"model_type": "robberta"}}, "encoder.shape.model_type must be a transformers family."),
-        (
+        pytest.param(
             {"shape": shape(hiden_size=8)},
             r"RobertaConfig has no such argument; did you mean hidden_size\?",
+            id="misspelt size",
         ),
-        ({"shape": shape(hidden_size=33)}, "encoder.shape or encoder.attention: The hidden size .33."),
-        ({"shape": shape(), "max_length": 65}, "encoder.max_length must be at most 64, the model's limit."),
+        pytest.param(
+            {"shape": shape(hidden_size=33)},
+            "encoder.shape or encoder.attention: The hidden size .33.",
+            id="hidden size not divisible by the number of heads",
+        ),
+        pytest.param(
+            {"shape": shape(), "max_length": 65},
+            "encoder.max_length must be at most 64, the model's limit.",
+            id="length limit above the number of positions",
+        ),
     ],
+    ids=str,
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -344,8 +344,8 @@ def test_a_copy_and_a_model_with_a_new_head_pack_too(tmp_path: Path) -> None:
     for model in (encoder, copy.deepcopy(encoder)):
         assert model.packs(tokens)
         assert_close(model(tokens).states, expected)
-    found, right = (model.sequence_features(model(tokens)) for model in (encoder, padding_copy(encoder)))
-    assert_close(found, right)
+    packed, padded = (model.sequence_features(model(tokens)) for model in (encoder, padding_copy(encoder)))
+    assert_close(packed, padded)
 
 
 def test_packing_cannot_be_chosen_as_attention() -> None:

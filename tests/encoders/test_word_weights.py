@@ -44,8 +44,8 @@ def mean(sentence: str, weights: dict[str, float]) -> np.ndarray:
 
 def sif(a: float) -> tuple[dict[str, float], np.ndarray]:
     """Returns weights and the first singular vector of the counted sentences: Arora et al., algorithm 1."""
-    running = " ".join(LINES).split()
-    weights = {word: a / (a + running.count(word) / len(running)) for word in WORDS}
+    words = " ".join(LINES).split()
+    weights = {word: a / (a + words.count(word) / len(words)) for word in WORDS}
     _, _, directions = np.linalg.svd(np.array([mean(line, weights) for line in LINES]))
     return weights, directions[0]
 
@@ -103,8 +103,8 @@ def test_a_folder_keeps_the_weights(vectors: str, counts: str, tmp_path: Path) -
     encoder.save(tmp_path / "encoder")
     again = encoders.load(tmp_path / "encoder")
     np.testing.assert_array_equal(again.encode(SENTENCES), found)
-    names = {fingerprint(again), fingerprint(encoder), fingerprint(BagOfWords(vectors=vectors))}
-    assert len(names) == 2 and "weighted by sif" in (tmp_path / "encoder" / "README.md").read_text()
+    fingerprints = {fingerprint(again), fingerprint(encoder), fingerprint(BagOfWords(vectors=vectors))}
+    assert len(fingerprints) == 2 and "weighted by sif" in (tmp_path / "encoder" / "README.md").read_text()
     opened = pytest.importorskip("sentence_transformers").SentenceTransformer(
         str(tmp_path / "encoder"), device="cpu"
     )

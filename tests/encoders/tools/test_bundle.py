@@ -42,8 +42,8 @@ def test_a_bundled_encoder_opens_by_name_in_half_precision(
     opened = encoders.load(folder)
     assert isinstance(opened, Transformer) and opened.has_mlm_head
     assert opened.model.config.hidden_dropout_prob == 0.1
-    own = {"recipe.yaml", "training.csv", "training.png"}
-    assert {path.name for path in folder.iterdir()} == {path.name for path in (run / "encoder").iterdir()} | own
+    added = {"recipe.yaml", "training.csv", "training.png"}
+    assert {path.name for path in folder.iterdir()} == {path.name for path in (run / "encoder").iterdir()} | added
 
 
 def test_the_card_describes_the_encoder_without_naming_folders(run: Path, tmp_path: Path) -> None:
