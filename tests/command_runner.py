@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
     """Exit status and output of a command.
 
     Attributes:
-        status: its exit status; None where it ended in an exception, whose traceback ``error`` then ends with.
+        status: its exit status; None if it ended in an exception, whose traceback is at the end of ``error``.
         output: what it wrote to the output stream.
         error: what it wrote to the error stream.
     """
@@ -48,7 +48,7 @@ def run_command(module: str, *arguments: str, folder: Path, seconds: int = SECON
     """
     main = importlib.import_module(module).main
     out, err = io.StringIO(), io.StringIO()
-    before, place = sys.argv, Path.cwd()
+    old_arguments, old_folder = sys.argv, Path.cwd()
     sys.argv = [module.replace(".", "/") + ".py", *arguments]
     os.chdir(folder)
     status: int | None = 0
@@ -63,24 +63,24 @@ def run_command(module: str, *arguments: str, folder: Path, seconds: int = SECON
         status = None
         traceback.print_exc(file=err)
     finally:
-        sys.argv = before
-        os.chdir(place)
+        sys.argv = old_arguments
+        os.chdir(old_folder)
     return Outcome(status, out.getvalue(), err.getvalue())
 
 
 def snapshot(root: Path, *, without: Path | None = None) -> dict[str, str]:
-    """Returns digests of all files below ``root`` (links by their targets), except those below ``without``."""
-    found = {}
+    """Returns, by path, the digest of each file and the target of each link in ``root`` outside ``without``."""
+    entries = {}
     for path in sorted(root.rglob("*")):
         if without is not None and path.is_relative_to(without):
             continue
         if path.is_symlink():
-            found[str(path)] = f"-> {path.readlink()}"
+            entries[str(path)] = f"-> {path.readlink()}"
         elif path.is_file():
-            found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+            entries[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
         else:
-            found[str(path)] = "folder"
-    return found
+            entries[str(path)] = "folder"
+    return entries
 
 
 @contextmanager

@@ -24,13 +24,13 @@ settings.load_profile("any machine")
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Replaces bytes in test ids by their type: archives contain the time, and test processes must agree."""
+    """Shortens bytes in test ids: archives hold the time, but all xdist processes must collect the same ids."""
     return "bytes" if isinstance(val, bytes) else None
 
 
 @pytest.fixture(scope="module")
 def command_lines_composed_once() -> Iterator[None]:
-    """Composes each command line once in a module, as Hydra takes longer for it than a refusal."""
+    """Composes each command line once per module, as this takes Hydra longer than the refusals under test."""
     from experiments import overrides
 
     with pytest.MonkeyPatch.context() as patch:

@@ -23,7 +23,7 @@ TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 def connected(cache: Path, patch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub]:
     """Serves an empty local hub to this process, which caches in the folder ``cache``.
 
-    The libraries have read their environment at import, so their constants are patched. Runs draw no figure.
+    The libraries have read their environment at import, so their constants are patched. Runs draw no figures.
     """
     from datasets import config  # imported here because it takes a second
 
@@ -35,12 +35,12 @@ def connected(cache: Path, patch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub
         address = hub.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
         patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address)
         patch.setattr(constants, "HF_HUB_OFFLINE", False)
-        patch.setattr(constants, "HF_HUB_DISABLE_XET", True)  # the server has none
+        patch.setattr(constants, "HF_HUB_DISABLE_XET", True)  # the server does not support it
         patch.setattr(constants, "HF_HUB_CACHE", str(cache / "hub"))
         patch.setattr(constants, "HF_TOKEN_PATH", str(cache / "token"))
         patch.setattr(config, "HF_ENDPOINT", hub.endpoint)
         patch.setattr(config, "HF_DATASETS_CACHE", cache / "datasets")
-        patch.setattr(config, "USE_PARQUET_EXPORT", False)  # it asks another server
+        patch.setattr(config, "USE_PARQUET_EXPORT", False)  # it is on another server
         patch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
         close_session()  # an open session may have read a proxy
         yield hub
@@ -55,16 +55,16 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[hub_server.
 
 def environment(hub: hub_server.Hub, home: Path) -> dict[str, str]:
     """Returns the environment of a process that uses ``hub``."""
-    own = {name: value for name, value in os.environ.items() if name not in (*TOKENS, "HF_HUB_OFFLINE")}
-    ours = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
-    return own | ours | {"no_proxy": "127.0.0.1,localhost"}
+    inherited = {name: value for name, value in os.environ.items() if name not in (*TOKENS, "HF_HUB_OFFLINE")}
+    added = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
+    return inherited | added | {"no_proxy": "127.0.0.1,localhost"}
 
 
 def run(folder: Path, *more: str) -> Outcome:
-    """Trains two steps on the tiny corpus, or on the one that ``more`` names."""
+    """Trains for two steps, on the tiny corpus unless ``more`` names another."""
     left_out = ("encoder", "weights", "budget.steps")
-    given = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
+    overrides = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
     if any(text.startswith("corpus=") for text in more):
-        given = [text for text in given if not text.startswith(("corpus=", "corpus.path="))]
+        overrides = [text for text in overrides if not text.startswith(("corpus=", "corpus.path="))]
     options = ["budget.steps=2", f"run_dir={folder / 'run'}", "threads=1", *more]
-    return run_command("experiments.run", *given, *options, folder=folder)
+    return run_command("experiments.run", *overrides, *options, folder=folder)

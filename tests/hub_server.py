@@ -1,6 +1,6 @@
 """A small Hugging Face hub on this machine: models and data sets over plain HTTP, with faults on request.
 
-It answers as the hub does to a client that has no Xet: `api/<kind>/<id>`, `tree`, `paths-info` and `resolve`, with
+It answers as the hub does to a client without Xet: `api/<kind>/<id>`, `tree`, `paths-info` and `resolve`, with
 commits, ETags and ranges; weights and tables are redirected to another origin, as the hub does for large files. It
 takes uploads: `repos/create`, `validate-yaml`, `preupload`, Git LFS for large files, and `commit`.
 """
@@ -27,14 +27,14 @@ from urllib.parse import unquote, urlsplit
 import yaml
 from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
-LARGE = (".safetensors", ".bin", ".parquet")  # what the hub keeps apart from git
+LARGE = (".safetensors", ".bin", ".parquet")  # files that the hub keeps in Git LFS
 VERBS = ("revision", "tree", "paths-info", "preupload", "commit")
 TOKEN = "hf_right"
 Access = Literal["open", "private", "gated", "disabled"]
 
 
 class Blob:
-    """A file of a repository; a path is read on access."""
+    """The content of a file in a repository; a path is read on access."""
 
     def __init__(self, content: bytes | Path) -> None:
         self.content = content
@@ -106,7 +106,7 @@ class Hub:
         branch: str = "main",
         access: Access = "open",
     ) -> str:
-        """Makes ``files`` the newest commit of a ``branch`` of the repository ``name``; returns the commit."""
+        """Commits ``files`` to a ``branch`` of the repository ``name``; returns the commit."""
         if isinstance(files, Path):
             paths = [path for path in sorted(files.rglob("*")) if path.is_file()]
             blobs = {path.relative_to(files).as_posix(): Blob(path) for path in paths}
@@ -127,7 +127,7 @@ class Hub:
         self.blobs |= {blob.sha256: (path, blob) for path, blob in blobs.items()}
         return commit
 
-    def asked(self, path: str, method: str = "GET") -> list[Request]:
+    def received(self, path: str, method: str = "GET") -> list[Request]:
         """Returns the requests so far by ``method`` whose path contains ``path``."""
         return [request for request in self.requests if request.method == method and path in request.path]
 
@@ -169,8 +169,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._route([unquote(part) for part in path.strip("/").split("/")], token)
         except Refusal as refusal:
             headers = {"X-Error-Message": refusal.message, "X-Error-Code": refusal.code}
-            given = {name: value for name, value in headers.items() if value}
-            self._send(refusal.status, json.dumps({"error": refusal.message}).encode(), given)
+            present = {name: value for name, value in headers.items() if value}
+            self._send(refusal.status, json.dumps({"error": refusal.message}).encode(), present)
         except (BrokenPipeError, ConnectionResetError):  # the client closed the connection
             self.close_connection = True
 
@@ -190,12 +190,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._validate()
         elif parts[-3:] == ["lfs", "objects", "batch"]:
             self._writable("models", "/".join(parts[:-4]).removesuffix(".git"), token)
-            asked = json.loads(self._body)["objects"]
-            for each in asked:
+            objects = json.loads(self._body)["objects"]
+            for each in objects:
                 if each["oid"] not in self.hub.blobs:
                     href = f"http://localhost:{self.hub.port}/cdn/{each['oid']}"
                     each["actions"] = {"upload": {"href": href}}
-            self._json({"transfer": "basic", "objects": asked})
+            self._json({"transfer": "basic", "objects": objects})
         elif parts[0] == "api" and len(parts) > 2:
             at = next((at for at, part in enumerate(parts) if at > 2 and part in VERBS), len(parts))
             self._api(parts[1], "/".join(parts[2:at]), parts[at:], token)
@@ -228,13 +228,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _create(self, token: str | None) -> None:
         if token != TOKEN:
             raise Refusal(401, None, "Invalid username or password.")
-        asked = json.loads(self._body)
-        kind, name = f"{asked.get('type', 'model')}s", f"{asked['organization']}/{asked['name']}"
-        there = (kind, name) in self.hub.repositories
-        if not there:
-            access: Access = "private" if asked.get("visibility") == "private" else "open"
+        settings = json.loads(self._body)
+        kind, name = f"{settings.get('type', 'model')}s", f"{settings['organization']}/{settings['name']}"
+        exists = (kind, name) in self.hub.repositories
+        if not exists:
+            access: Access = "private" if settings.get("visibility") == "private" else "open"
             self.hub.commit(kind, name, {".gitattributes": Blob(b"")}, access=access)
-        self._json({"url": f"{self.hub.endpoint}/{name}", "name": name}, 409 if there else 200)
+        self._json({"url": f"{self.hub.endpoint}/{name}", "name": name}, 409 if exists else 200)
 
     def _validate(self) -> None:
         """Checks that a card's front matter is a mapping; the hub checks more."""
@@ -244,14 +244,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({"errors": errors, "warnings": []}, 400 if errors else 200)
 
     def _upload(self, kind: str, name: str, branch: str, files: Mapping[str, Blob]) -> dict[str, Any]:
-        """Makes the commit that the client sends, one line a file."""
+        """Makes the commit that the client sends, with one line per file."""
         blobs = dict(files)
         for operation in map(json.loads, self._body.splitlines()):
-            about = operation["value"]
+            value = operation["value"]
             if operation["key"] == "file":
-                blobs[about["path"]] = Blob(base64.b64decode(about["content"]))
+                blobs[value["path"]] = Blob(base64.b64decode(value["content"]))
             elif operation["key"] == "lfsFile":
-                blobs[about["path"]] = self.hub.blobs[about["oid"]][1]
+                blobs[value["path"]] = self.hub.blobs[value["oid"]][1]
         access = self.hub.repositories[kind, name].access
         commit = self.hub.commit(kind, name, blobs, branch=branch, access=access)
         return {"commitUrl": f"{self.hub.endpoint}/{name}/commit/{commit}", "commitOid": commit, "success": True}
@@ -276,23 +276,23 @@ class _Handler(BaseHTTPRequestHandler):
                 "likes": 0, "tags": [], "siblings": [{"rfilename": path} for path in files],
             }  # fmt: skip
         elif verb == "tree":
-            below = "".join(f"{part}/" for part in rest[2:])
+            prefix = "".join(f"{part}/" for part in rest[2:])
             deep = "recursive=true" in urlsplit(self.path).query.lower()
-            value = [_entry(path, files) for path in _listed(files, below, deep)]
-            if below and not value:
-                raise Refusal(404, "EntryNotFound", f"{below} does not exist on {rest[1]}")
+            value = [_entry(path, files) for path in _listed(files, prefix, deep)]
+            if prefix and not value:
+                raise Refusal(404, "EntryNotFound", f"{prefix} does not exist on {rest[1]}")
         elif verb == "preupload":
             self._writable(kind, name, token)
-            asked = [one["path"] for one in json.loads(self._body)["files"]]
-            value = {"files": [_upload_mode(path, files) for path in asked]}
+            paths = [file["path"] for file in json.loads(self._body)["files"]]
+            value = {"files": [_upload_mode(path, files) for path in paths]}
         elif verb == "commit":
             self._writable(kind, name, token)
             value = self._upload(kind, name, rest[1], files)
         else:
-            asked = re.findall(r"paths=([^&]*)", self._body.decode())
-            paths = [unquote(path.replace("+", " ")) for path in asked]
-            there = [path for path in paths if path in files or any(p.startswith(f"{path}/") for p in files)]
-            value = [_entry(path, files) for path in there]
+            encoded = re.findall(r"paths=([^&]*)", self._body.decode())
+            paths = [unquote(path.replace("+", " ")) for path in encoded]
+            existing = [path for path in paths if path in files or any(p.startswith(f"{path}/") for p in files)]
+            value = [_entry(path, files) for path in existing]
         self._json(value)
 
     def _json(self, value: Any, status: int = 200) -> None:
@@ -307,21 +307,21 @@ class _Handler(BaseHTTPRequestHandler):
         if path not in repository.commits[commit]:
             raise Refusal(404, "EntryNotFound", "Entry not found")
         blob = repository.commits[commit][path]
-        about = {"X-Repo-Commit": commit}
+        headers = {"X-Repo-Commit": commit}
         if not path.endswith(LARGE):
-            self._file(path, blob, about | {"ETag": f'"{_git_id(blob)}"'})
+            self._file(path, blob, headers | {"ETag": f'"{_git_id(blob)}"'})
             return
-        about |= {"X-Linked-ETag": f'"{blob.sha256}"', "X-Linked-Size": str(blob.size)}
+        headers |= {"X-Linked-ETag": f'"{blob.sha256}"', "X-Linked-Size": str(blob.size)}
         # Another host name of this machine is another origin, to which no token must be sent.
-        self._send(302, b"", about | {"Location": f"http://localhost:{self.hub.port}/cdn/{blob.sha256}"})
+        self._send(302, b"", headers | {"Location": f"http://localhost:{self.hub.port}/cdn/{blob.sha256}"})
 
     def _file(self, path: str, blob: Blob, headers: dict[str, str]) -> None:
         content = blob.read()
-        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
-        if asked is None:
+        requested = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
+        if requested is None:
             first, last, status = 0, len(content) - 1, 200
         else:
-            first, last = int(asked[1]), min(int(asked[2] or len(content)), len(content) - 1)
+            first, last = int(requested[1]), min(int(requested[2] or len(content)), len(content) - 1)
             if first >= len(content):
                 raise Refusal(416, None, "Range Not Satisfiable")
             status, headers = 206, headers | {"Content-Range": f"bytes {first}-{last}/{len(content)}"}
@@ -347,18 +347,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content[: cut[0]])
         self.wfile.flush()
         self.close_connection = True
-        if cut[1] == "reset":  # closing without lingering, and without a shutdown before, sends RST instead of FIN
+        if cut[1] == "reset":  # closing with a linger time of 0, without a shutdown, sends RST instead of FIN
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             os.close(self.connection.detach())
 
 
-def _listed(files: Mapping[str, Blob], below: str, deep: bool) -> list[str]:
-    """Returns the files and folders below ``below``: all of them if ``deep``, else the first level."""
+def _listed(files: Mapping[str, Blob], prefix: str, deep: bool) -> list[str]:
+    """Returns the files and folders in the folder ``prefix``: all of them if ``deep``, else the first level."""
     found = set()
     for path in files:
-        if path.startswith(below):
-            parts = path.removeprefix(below).split("/")
-            found |= {below + "/".join(parts[: number + 1]) for number in range(len(parts) if deep else 1)}
+        if path.startswith(prefix):
+            parts = path.removeprefix(prefix).split("/")
+            found |= {prefix + "/".join(parts[: number + 1]) for number in range(len(parts) if deep else 1)}
     return sorted(found)
 
 
@@ -368,8 +368,8 @@ def _git_id(blob: Blob) -> str:
 
 def _upload_mode(path: str, files: Mapping[str, Blob]) -> dict[str, Any]:
     mode = "lfs" if path.endswith(LARGE) else "regular"
-    there = files.get(path)
-    oid = there and (there.sha256 if mode == "lfs" else _git_id(there))
+    existing = files.get(path)
+    oid = existing and (existing.sha256 if mode == "lfs" else _git_id(existing))
     return {"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": oid}
 
 

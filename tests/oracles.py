@@ -1,4 +1,4 @@
-"""Naive references, written only from the papers' formulas."""
+"""Naive reference implementations, written from the papers' formulas alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def nt_xent(anchors: Tensor, positives: Tensor, temperature: float, queue: Tenso
 
 
 def placements(n: int, length: int, count: int, gap: int) -> list[tuple[int, ...]]:
-    """Returns all increasing starts of ``count`` spans of ``length`` in n tokens, at least ``gap`` apart."""
+    """Returns all increasing starts, at least ``gap`` apart, of ``count`` spans of ``length`` in ``n`` tokens."""
     starts = range(n - length + 1)
     return [
         chosen
@@ -49,7 +49,7 @@ def least_padded_area(lengths: list[int], groups: int) -> int:
 
 
 def chi_square(counts: np.ndarray) -> float:
-    """Returns the p-value of the chi-square statistic of ``counts`` against equal expectation."""
+    """Returns the p-value of a chi-square test that ``counts`` come from a uniform distribution."""
     from scipy import stats
 
     return float(stats.chisquare(counts).pvalue)

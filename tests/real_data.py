@@ -1,4 +1,4 @@
-"""Access to the real data in the folder SUITE_DATA; tests that need it are skipped without it."""
+"""Access to the real data in the folder that SUITE_DATA names; tests that need them are skipped without."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def suite_data(relative: str) -> Path:
-    """Returns a file or folder below the environment variable SUITE_DATA, or skips the test if absent."""
+    """Returns the path of a file or folder in SUITE_DATA; skips the test if it does not exist."""
     root = os.environ.get("SUITE_DATA")
     if not root:
         pytest.skip("SUITE_DATA is not set")

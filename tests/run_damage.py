@@ -11,7 +11,8 @@ from typing import Any
 import yaml
 
 Damage = Callable[[Path], object]
-DEEP = 10_000
+DEEP = 10_000  # levels of nesting
+# Small YAML files that expand to billions of values: by aliases, and by merge keys.
 BOMB = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
     f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefghijk", "bcdefghijkl", strict=True)
 )
@@ -44,7 +45,7 @@ def text(name: str, content: str | bytes) -> Damage:
     return lambda run: (run / name).write_bytes(data)
 
 
-def added(name: str, line: str) -> Damage:
+def first_line(name: str, line: str) -> Damage:
     """Inserts a line at the beginning of a file."""
     return lambda run: (run / name).write_text(f"{line}\n{(run / name).read_text()}")
 
@@ -53,9 +54,9 @@ def link(name: str, target: str) -> Damage:
     """Replaces ``name`` by a link; "../victim" is a file beside the run, "../elsewhere" a folder."""
 
     def damage(run: Path) -> None:
-        place = run / name
-        shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
-        place.symlink_to(os.path.relpath((run / target).absolute(), place.parent))
+        path = run / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        path.symlink_to(os.path.relpath((run / target).absolute(), path.parent))
 
     return damage
 

@@ -1,4 +1,4 @@
-"""Simulates a GPU on the CPU: tensors that report the device "meta" and refuse to be mixed with the host's."""
+"""Simulates a GPU on the CPU: tensors that report the device "meta" and cannot be mixed with those of the host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 DEVICE = torch.device("meta")
-# Operations that may mix tensors of a GPU and of the host: copies, indexing, and recurrent layers (batch sizes).
+# Operations that may mix tensors of a GPU and of the host: copies, indexing, recurrent layers (for batch sizes).
 MAY_MIX = {"copy_", "_to_copy", "index", "index_put", "index_put_", "_index_put_impl_", "lstm", "gru"}
 # Operations that need a value or a size from the GPU, so that the host waits until all queued work is done.
 WAITS = {
@@ -65,7 +65,7 @@ class DeviceTensor(Tensor):
 
 
 class SimulatedDevice(TorchDispatchMode):
-    """Context in which models run on ``DEVICE`` (forward passes only: autograd does not support it).
+    """Context in which models can run on ``DEVICE``: forward passes only, as autograd does not support it.
 
     Raises:
         RuntimeError: if an operation mixes tensors of two devices, as on a GPU.
@@ -82,7 +82,7 @@ def _dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if (
         on_device
         and name not in MAY_MIX
-        and any(not isinstance(one, DeviceTensor) and one.ndim for one in tensors)
+        and any(not isinstance(tensor, DeviceTensor) and tensor.ndim for tensor in tensors)
     ):
         raise RuntimeError(f"{name} of tensors on two devices")
     if _refusing and on_device and _waits(name, args, kwargs):
@@ -102,10 +102,10 @@ def _waits(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
         return isinstance(args[1], DeviceTensor) and not isinstance(args[0], DeviceTensor)
     if name in ("_to_copy", "to"):
         return torch.device("cpu") in [
-            torch.device(d) for d in tree_leaves((args, kwargs)) if isinstance(d, torch.device)
+            torch.device(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.device)
         ]
     if name in ("index", "index_put", "index_put_", "_index_put_impl_"):
-        return any(isinstance(one, DeviceTensor) and one.dtype == torch.bool for one in tree_leaves(args[1]))
+        return any(isinstance(leaf, DeviceTensor) and leaf.dtype == torch.bool for leaf in tree_leaves(args[1]))
     return name in WAITS or (name == "repeat_interleave" and kwargs.get("output_size") is None)
 
 

@@ -37,13 +37,13 @@ OURS = {*MAY_IMPORT, "benchmarks", "tests"}
 # Groups of configuration keys that a package must not name: the caller adds them to messages.
 NO_KEYS_OF = {"data": ("objective", "budget"), "encoders": ("objective", "budget")}
 UNPICKLERS = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
-MAY_UNPICKLE = "analysis/senteval/files/captions.py", "pickle"  # with the instructions of plain data only
+MAY_UNPICKLE = "analysis/senteval/files/captions.py", "pickle"  # by an unpickler restricted to plain data
 
 
 def faults(root: Path) -> list[str]:
     """Returns every breach of the rules in the Python files under ``root``, as "path:line: what"."""
     requirements = declared(root / "setup.cfg")
-    taken = sys.stdlib_module_names | imports_of(requirements["install"])
+    reserved = sys.stdlib_module_names | imports_of(requirements["install"])
     result = []
     for path in sources(root):
         where = path.relative_to(root)
@@ -52,7 +52,7 @@ def faults(root: Path) -> list[str]:
         result += [f"{where}:{line}: {what}" for line, what in _call_faults(tree)]
         result += [f"{where}:{line}: {what}" for line, what in _key_faults(where, tree)]
         name = where.parent.name if path.stem == "__init__" else path.stem
-        if name in taken:
+        if name in reserved:
             result.append(f"{where}:1: a module of the standard library or of a dependency is called {name} too")
         if path.stem != "__init__" and not (path.parent / "__init__.py").exists() and where.parts[0] in MAY_IMPORT:
             result.append(f"{where}:1: its folder has no __init__.py")
@@ -102,8 +102,8 @@ def imported_from_outside(names: Iterable[str], root: Path) -> list[str]:
 
 def _import_faults(where: Path, tree: ast.Module, requirements: dict[str, set[str]]) -> Iterator[tuple[int, str]]:
     package = where.parts[0]
-    ours = MAY_IMPORT.get(package)
-    brought = imports_of(requirements["test" if ours is None else "install"])
+    allowed = MAY_IMPORT.get(package)
+    installed = imports_of(requirements["test" if allowed is None else "install"])
     for line, module in _imports(tree):
         top = module.split(".")[0]
         if not top:
@@ -116,12 +116,12 @@ def _import_faults(where: Path, tree: ast.Module, requirements: dict[str, set[st
             if package != "tests" and where.as_posix() != "analysis/mteb.py":
                 yield line, "mteb: only analysis/mteb.py imports it"
         elif top in OURS and (folder := next((each for each in WITHIN if where.is_relative_to(each)), None)):
-            if not any(f"{module}.".startswith(f"{taken}.") for taken in WITHIN[folder]):
+            if not any(f"{module}.".startswith(f"{prefix}.") for prefix in WITHIN[folder]):
                 yield line, f"{folder} imports {module}"
         elif top in OURS:
-            if ours is not None and top != package and top not in ours:
+            if allowed is not None and top != package and top not in allowed:
                 yield line, f"{package} imports {top}"
-        elif top not in sys.stdlib_module_names and top not in brought:
+        elif top not in sys.stdlib_module_names and top not in installed:
             yield line, f"{top} is in none of setup.cfg's requirements"
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("in_a_small_folder")
 
 FILES = sorted(path for path in CONFIGS.rglob("*.yaml") if path.parent.name not in NO_CHOICES)
 OPTIONS = [path.relative_to(CONFIGS).with_suffix("").as_posix() for path in FILES]
-# Keys without a default.
+# Values of keys that have no default.
 REQUIRED = {
     "encoder/bag_of_words": ["encoder.vectors=a.txt"],
     "evaluation/senteval": ["evaluation.data=."],
@@ -44,16 +44,14 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Returns a function that composes the option "<group>/<name>"."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.txt").write_text("one document\n")
-    monkeypatch.setattr(
-        "data.sources.nltk_corpus.corpus_reader", lambda corpus: None
-    )  # its data need not be installed
+    monkeypatch.setattr("data.sources.nltk_corpus.corpus_reader", lambda corpus: None)  # NLTK's data may be absent
 
-    def checked(option: str) -> dict[str, Any]:
+    def compose_option(option: str) -> dict[str, Any]:
         group, name = option.split("/", 1)
         added = "+" * (group in ADDED)
         return compose.check([f"{added}{group}={name}", *REQUIRED.get(option, [])])
 
-    return checked
+    return compose_option
 
 
 def test_the_list_has_the_yamls_of_every_group() -> None:
@@ -89,7 +87,7 @@ def test_every_yaml_begins_with_a_comment(path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "published"),
     [
-        (
+        pytest.param(
             "experiment/quick_thoughts/books",
             {
                 "budget.sentences": 400,
@@ -100,8 +98,9 @@ def test_every_yaml_begins_with_a_comment(path: Path) -> None:
                 "optimizer.lr": 5e-4,
                 "gradient_norm": 5.0,
             },
+            id="quick_thoughts/books",
         ),
-        (
+        pytest.param(
             "experiment/simcse/bert_base",
             {
                 "budget.sentences": 64,
@@ -111,12 +110,14 @@ def test_every_yaml_begins_with_a_comment(path: Path) -> None:
                 "encoder.pooling": "cls",
                 "budget.epochs": 1,
             },
+            id="simcse/bert_base",
         ),
-        (
+        pytest.param(
             "experiment/tsdae/bert_base",
             {"objective.deleted": 0.6, "encoder.pooling": "cls", "optimizer.lr": 3e-5, "budget.sentences": 8},
+            id="tsdae/bert_base",
         ),
-        (
+        pytest.param(
             "experiment/infersent/allnli",
             {
                 "budget.sentences": 64,
@@ -129,6 +130,7 @@ def test_every_yaml_begins_with_a_comment(path: Path) -> None:
                 "objective.classifier_width": 512,
                 "objective.features": "infersent",
             },
+            id="infersent/allnli",
         ),
     ],
 )

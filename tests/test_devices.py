@@ -1,4 +1,4 @@
-"""Losses and vectors with the encoder on another device than the CPU, simulated without a GPU."""
+"""Losses and vectors on a simulated GPU: no tensor stays on the CPU, and no step waits for the device."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_no_tensor_stays_on_the_host_and_no_step_waits(
 ) -> None:
     config = compose.check([*overrides(objective, task, encoder, folder), *FURTHER.get(objective, [])])
     settings = Settings.of(config)
-    shown = Display(shown=False)
-    parts = building.build(config, settings, processes.start_processes(settings), shown, None)
+    display = Display(shown=False)
+    parts = building.build(config, settings, processes.start_processes(settings), display, None)
     expected = parts.encoder.encode(SENTENCES)
     batches = [parts.batches("train", 1).batch(step) for step in range(3)]
     dev = parts.batches("dev", 1).fixed(1)

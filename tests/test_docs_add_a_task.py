@@ -24,7 +24,7 @@ def patched(text: str, diff: str) -> str:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout with the page's new and changed files."""
+    """Returns a checkout with the page's new and changed files."""
     tree = checkout(tmp_path_factory.mktemp("checkout"))
     for name, text in FILE.findall(PAGE):
         path = tree / name

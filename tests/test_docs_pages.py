@@ -1,4 +1,4 @@
-"""Links of all pages; README's first lines; pages on adding an objective and an encoder, followed in a copy."""
+"""Links of all pages; README's example; the pages on adding an objective and an encoder, followed in a copy."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def checkout(tree: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout with the files of both pages, and a corpus of sentences."""
+    """Returns a checkout with the files of both pages, and a corpus of sentences."""
     tree = checkout(tmp_path_factory.mktemp("checkout"))
     for group in GROUPS:
         for path, text in files(group).items():
@@ -69,7 +69,7 @@ def follow(command: str, tree: Path, *more: str) -> str:
     """Runs a page's command in ``tree``; returns what it printed."""
     program, *words = shlex.split(command)
     module = ["-m", "pytest", "-p", "no:cacheprovider"] if program == "pytest" else []
-    ran = subprocess.run(
+    done = subprocess.run(
         [sys.executable, *module, *words, *more],
         capture_output=True,
         text=True,
@@ -77,8 +77,8 @@ def follow(command: str, tree: Path, *more: str) -> str:
         env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tree / "none"), "COLUMNS": "200"},
         timeout=1800,
     )
-    assert ran.returncode == 0, f"{command}\n{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}"
-    return ran.stdout
+    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
 
 
 def test_pages_have_a_test_then_a_module_then_a_yaml_and_what_to_run() -> None:
@@ -150,7 +150,7 @@ def test_the_tests_on_the_pages_pass(tree: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_command_on_the_page_trains(group: str, tree: Path) -> None:
-    """The page's command, on a small corpus."""
+    """The command, run on a small corpus, writes a model, and the loss falls."""
     run = tree / f"run-{group}"
     small = ["corpus=text", f"corpus.path={tree / 'corpus.jsonl'}", "corpus.dev_fraction=0.2", "dev_batches=1"]
     follow(commands(group)[1], tree, *small, "threads=1", "device=cpu", "cache=cache", f"run_dir={run}")
@@ -187,7 +187,7 @@ def test_the_readmes_example_prints_what_it_shows() -> None:
 
 @pytest.fixture
 def hooks() -> ModuleType:
-    """docs/hooks.py, which is in no package."""
+    """Returns the module docs/hooks.py, which is in no package."""
     spec = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "hooks.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -195,7 +195,9 @@ def hooks() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("url, linked", [("", False), ("https://github.com/owner/name", True)])
+@pytest.mark.parametrize(
+    ("url", "linked"), [("", False), ("https://github.com/owner/name", True)], ids=["no address", "address"]
+)
 def test_notebooks_link_to_colab_where_the_repository_has_an_address(
     url: str, linked: bool, hooks: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

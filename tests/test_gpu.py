@@ -61,7 +61,7 @@ def low_precision(encoder: Encoder) -> torch.dtype:
 
 
 class Built(NamedTuple):
-    """An encoder and an objective on the CPU, and three batches."""
+    """An encoder and an objective on one device, and batches on the CPU."""
 
     encoder: Encoder
     objective: Objective
@@ -71,8 +71,8 @@ class Built(NamedTuple):
 def build(objective: str, task: str | None, encoder: str, folder: Path) -> Built:
     config = compose.check([*overrides(objective, task, encoder, folder), *FURTHER.get(objective, [])])
     settings = Settings.of(config)
-    shown = Display(shown=False)
-    parts = building.build(config, settings, processes.start_processes(settings), shown, None)
+    display = Display(shown=False)
+    parts = building.build(config, settings, processes.start_processes(settings), display, None)
     batches = [parts.batches("train", 1).batch(step) for step in range(3)]
     return Built(parts.encoder.train(), parts.objective.train(), batches)
 
@@ -95,11 +95,13 @@ def step(
     with float32_products("fp32"), torch.autocast(device, dtype, enabled=dtype != torch.float32):
         loss = parts.objective.loss(parts.encoder, batch.to(device)).total
     loss.backward()
-    gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in modules.parameters()]
+    gradients = [
+        torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in modules.parameters()
+    ]
     return float(loss.detach()), torch.cat([gradient.flatten().float().cpu() for gradient in gradients])
 
 
-def moved(parts: Built) -> Built:
+def copied_to_device(parts: Built) -> Built:
     encoder, objective = copy.deepcopy((parts.encoder, parts.objective))
     return Built(encoder.to(DEVICE), objective.to(DEVICE), parts.batches)
 
@@ -115,7 +117,7 @@ def test_a_step_equals_that_of_a_cpu(objective: str, task: str | None, encoder: 
     without_dropout(on_cpu.encoder, on_cpu.objective)
     step(on_cpu, on_cpu.batches[0], "cpu")
     on_cpu.objective.after_step()  # fills the memory bank, if there is one
-    on_device = moved(on_cpu)
+    on_device = copied_to_device(on_cpu)
     for batch in on_cpu.batches[1:]:
         loss, gradient = step(on_cpu, batch, "cpu")
         found, found_gradient = step(on_device, batch, DEVICE)
@@ -135,12 +137,12 @@ def test_vectors_equal_those_of_a_cpu(precision: Any) -> None:
         pytest.skip("a CPU has no such precision")
     encoder.encode_in(precision)
     found = encoder.encode(SENTENCES * 20, batch_tokens=64)
-    most = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 0.03}[precision]
-    assert error(torch.from_numpy(found), torch.from_numpy(expected)) < most
+    bound = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 0.03}[precision]
+    assert error(torch.from_numpy(found), torch.from_numpy(expected)) < bound
 
 
 def no_waits() -> AbstractContextManager[Any]:
-    """Within the context a RuntimeError is raised where the host waits for the GPU."""
+    """Raises a RuntimeError inside the context wherever the host waits for the GPU."""
     return _no_waits() if DEVICE == "cuda" else contextlib.nullcontext()
 
 
@@ -155,7 +157,7 @@ def _no_waits() -> Any:
 
 @pytest.mark.parametrize(("objective", "task", "encoder"), PAIRS)
 def test_no_step_waits_for_the_device(objective: str, task: str | None, encoder: str, folder: Path) -> None:
-    on_device = moved(build(objective, task, encoder, folder))
+    on_device = copied_to_device(build(objective, task, encoder, folder))
     settings, dtype = AdamW(lr=1e-3, correct_bias=False), low_precision(on_device.encoder)
     parameters = [*on_device.encoder.parameters(), *on_device.objective.parameters()]
     optimizer = settings.build(parameters)
@@ -173,14 +175,16 @@ def test_no_step_waits_for_the_device(objective: str, task: str | None, encoder:
 
 
 def build_declutr(**settings: Any) -> Built:
-    """DeCLUTR on a transformer with dropout, on ``DEVICE``."""
+    """Returns DeCLUTR and a transformer with dropout, on ``DEVICE``."""
     encoder = tiny_transformer(dropout=0.3).train()
     objective = Declutr(batch_size=6, min_length=4, max_length=24, **settings)
     objective.build(encoder)
     contents = [document % (encoder.format.vocab_size - 5) + 5 for document in documents(6, 200)]
     rng = np.random.default_rng(0)
-    batch = objective.collate([objective.sample(one, encoder.format, rng) for one in contents], encoder.format)
-    return moved(Built(encoder, objective.train(), [batch]))
+    batch = objective.collate(
+        [objective.sample(content, encoder.format, rng) for content in contents], encoder.format
+    )
+    return copied_to_device(Built(encoder, objective.train(), [batch]))
 
 
 def test_gradient_caching_keeps_the_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,11 +195,11 @@ def test_gradient_caching_keeps_the_dropout(monkeypatch: pytest.MonkeyPatch) -> 
     torch.manual_seed(1)
     found, found_gradient = step(parts, parts.batches[0], DEVICE)
     assert found == pytest.approx(loss, rel=1e-6) and error(found_gradient, gradient) < 1e-5
-    assert error(step(parts, parts.batches[0], DEVICE)[1], gradient) > 0.01  # another seed, another mask
+    assert error(step(parts, parts.batches[0], DEVICE)[1], gradient) > 0.01  # another random state: other masks
 
 
 def test_packed_rows_equal_padded_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In bf16, by flash attention, which a GPU uses by itself and a CPU only if forced."""
+    """In bf16, with flash attention: the default on a GPU, forced on a CPU."""
     parts = build_declutr()
     without_dropout(parts.encoder)
     parts.encoder.force_packing = DEVICE == "cpu"  # type: ignore[assignment]
@@ -207,7 +211,7 @@ def test_packed_rows_equal_padded_ones(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiment.checkpoint, "finish", lambda root: None)  # finished runs are resumed here
+    monkeypatch.setattr(experiment.checkpoint, "finish", lambda root: None)  # lets a finished run be resumed
     complete = tiny.run(
         tmp_path, f"device={DEVICE}", "checkpoint.every=4", "objective.memory_bank=8", "log_every=1"
     )
@@ -215,11 +219,11 @@ def test_a_run_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.M
     shutil.copytree(complete, run := tmp_path / "resumed")
     shutil.rmtree(run / "checkpoints" / newest.name)
     experiment.run(compose.check([f"resume={run}", f"device={DEVICE}", f"cache={tmp_path / 'cache'}"]))
-    for ours, theirs in zip(tiny.metrics(run), tiny.metrics(complete), strict=True):
-        assert ours == pytest.approx(theirs, rel=1e-2, abs=1e-4)
+    for found, expected in zip(tiny.metrics(run), tiny.metrics(complete), strict=True):
+        assert found == pytest.approx(expected, rel=1e-2, abs=1e-4)
 
 
 def test_workers_do_not_change_a_run(tmp_path: Path) -> None:
     runs = [tiny.run(tmp_path, f"device={DEVICE}", "precision=fp32", f"workers={count}") for count in (0, 2)]
-    for ours, theirs in zip(*map(tiny.metrics, runs), strict=True):
-        assert ours == pytest.approx(theirs, rel=1e-3, abs=1e-5)
+    for without_workers, with_workers in zip(*map(tiny.metrics, runs), strict=True):
+        assert without_workers == pytest.approx(with_workers, rel=1e-3, abs=1e-5)

@@ -25,7 +25,7 @@ from tests.experiments import tiny
 from tests.experiments.reproduction.test_command import FIGURE
 from tests.experiments.test_compare import in_this_process
 
-ODD = "my runs, (v=2) 'quoted' \"two\" é ${seed}"
+SPECIAL = "my runs, (v=2) 'quoted' \"two\" é ${seed}"
 HUGE = 2**64
 NUMBERS = {
     "seed=4294967296": "seed must be at most 4294967295. Got 4294967296 instead.",
@@ -106,11 +106,37 @@ COMPARE = {
 }
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
 DAMAGED = {  # damaged contents of files in the run folders that compare.py and reproduce.py find
-    "config.yaml": ("- a list\n", "names: 3\n", BOMB, "\0\1\xff", "names: {objective: ../../x}\n", "[" * 2000),
-    "quick.json": ("[]", "{}", '{"start": 3}', '{"start": {"recall@1": "[red]"}}', "[" * 100_000, "1" * 5000),
-    "metrics.jsonl": ('[]\n{"step": 1}\n', '{"step": "x"}\n{"step": 2}\n', '{"loss": []}\n{"step": 2}\n'),
-    "senteval.json": ("[]", '{"tasks": 3}', '{"averages": ["x"]}'),
-    "environment.json": ("[]", '{"packages": 3}', '{"commit": ["x"]}'),
+    "config.yaml": {
+        "a list": "- a list\n",
+        "a number as names": "names: 3\n",
+        "aliases": BOMB,
+        "not UTF-8": "\0\1\xff",
+        "a path as a name": "names: {objective: ../../x}\n",
+        "nested": "[" * 2000,
+    },
+    "quick.json": {
+        "a list": "[]",
+        "no start": "{}",
+        "a number as start": '{"start": 3}',
+        "markup as a score": '{"start": {"recall@1": "[red]"}}',
+        "nested": "[" * 100_000,
+        "many digits": "1" * 5000,
+    },
+    "metrics.jsonl": {
+        "a list as a step": '[]\n{"step": 1}\n',
+        "text as a step": '{"step": "x"}\n{"step": 2}\n',
+        "a list as a loss": '{"loss": []}\n{"step": 2}\n',
+    },
+    "senteval.json": {
+        "a list": "[]",
+        "a number as tasks": '{"tasks": 3}',
+        "a list as averages": '{"averages": ["x"]}',
+    },
+    "environment.json": {
+        "a list": "[]",
+        "a number as packages": '{"packages": 3}',
+        "a list as the commit": '{"commit": ["x"]}',
+    },
 }
 TYPED = {  # values that a user types without the quotes that Hydra needs
     "run_dir": ("a,b", "a (b", "a=b", "é", "'a", 'a"b', "a#b", "a b, (v=2) 'q'", "a&b;c", "my runs/(1)"),
@@ -120,74 +146,74 @@ TYPED = {  # values that a user types without the quotes that Hydra needs
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("commands")
     tiny.corpus(folder)
     return folder
 
 
-def unchanged(place: Path, module: str, *arguments: str) -> Outcome:
+def run_writing_nothing(folder: Path, module: str, *arguments: str) -> Outcome:
     """Runs a command and asserts that it writes nothing; returns its outcome."""
-    before = snapshot(place)
-    found = run_command(module, *arguments, folder=place)
-    assert snapshot(place) == before
+    before = snapshot(folder)
+    found = run_command(module, *arguments, folder=folder)
+    assert snapshot(folder) == before
     return found
 
 
-def run(place: Path, argument: str) -> Outcome:
+def run(folder: Path, argument: str) -> Outcome:
     """Returns the outcome of run.py with ``argument`` and the overrides of a tiny run."""
     key = argument.partition("=")[0]
-    others = [text for text in tiny.overrides(place) if text.partition("=")[0] != key]
-    return unchanged(place, "experiments.run", *others, argument)
+    others = [text for text in tiny.overrides(folder) if text.partition("=")[0] != key]
+    return run_writing_nothing(folder, "experiments.run", *others, argument)
 
 
 @pytest.mark.parametrize(("argument", "line"), NUMBERS.items())
-def test_numbers_of_a_run_out_of_range_are_refused(argument: str, line: str, place: Path) -> None:
-    found = run(place, argument)
+def test_numbers_of_a_run_out_of_range_are_refused(argument: str, line: str, corpus_folder: Path) -> None:
+    found = run(corpus_folder, argument)
     assert found.refused(line), found
 
 
 @pytest.mark.parametrize(("arguments", "line"), OBJECTIVES.items())
-def test_numbers_of_an_objective_out_of_range_are_refused(arguments: str, line: str, place: Path) -> None:
+def test_numbers_of_an_objective_out_of_range_are_refused(arguments: str, line: str, corpus_folder: Path) -> None:
     objective, argument = arguments.split()
-    found = unchanged(place, "experiments.run", f"objective={objective}", argument)
+    found = run_writing_nothing(corpus_folder, "experiments.run", f"objective={objective}", argument)
     assert found.refused(line), found
 
 
 @pytest.mark.parametrize(("argument", "line"), EVALUATE.items())
-def test_wrong_values_of_evaluate_are_refused(argument: str, line: str, place: Path) -> None:
-    found = unchanged(place, "experiments.evaluate", "model=random_vectors", argument)
+def test_wrong_values_of_evaluate_are_refused(argument: str, line: str, corpus_folder: Path) -> None:
+    found = run_writing_nothing(corpus_folder, "experiments.evaluate", "model=random_vectors", argument)
     assert found.refused(line), found
 
 
 @pytest.mark.parametrize(("argument", "line"), REPRODUCE.items())
-def test_wrong_values_of_reproduce_are_refused(argument: str, line: str, place: Path) -> None:
+def test_wrong_values_of_reproduce_are_refused(argument: str, line: str, corpus_folder: Path) -> None:
     figure = [] if argument.startswith("figure") else ["figure=declutr/s1b"]
-    found = unchanged(place, "experiments.reproduce", *figure, argument)
+    found = run_writing_nothing(corpus_folder, "experiments.reproduce", *figure, argument)
     assert found.refused(line), found
 
 
 @pytest.mark.parametrize(("argument", "line"), COMPARE.items())
-def test_wrong_values_of_compare_are_refused(argument: str, line: str, place: Path) -> None:
-    found = unchanged(place, "experiments.compare", argument)
+def test_wrong_values_of_compare_are_refused(argument: str, line: str, corpus_folder: Path) -> None:
+    found = run_writing_nothing(corpus_folder, "experiments.compare", argument)
     assert found.refused(line), found
 
 
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in TYPED.items() for value in values])
-def test_what_hydra_cannot_read_is_shown_quoted(key: str, value: str, place: Path) -> None:
+def test_what_hydra_cannot_read_is_shown_quoted(key: str, value: str, corpus_folder: Path) -> None:
     """The message ends with the argument, quoted for Hydra and the shell."""
-    found = run(place, f"{key}={value}")
+    found = run(corpus_folder, f"{key}={value}")
     assert found.refused(f"{key}={value}: ", "quoted"), found
     [pasted] = shlex.split(found.error.strip().removesuffix(".").partition(" again for the shell: ")[2])
     assert pasted == override(key, value)
 
 
-def test_a_list_that_hydra_cannot_read_is_shown_by_example(place: Path) -> None:
-    found = run(place, "trackers=[a(b")
+def test_a_list_that_hydra_cannot_read_is_shown_by_example(corpus_folder: Path) -> None:
+    found = run(corpus_folder, "trackers=[a(b")
     assert found.refused("trackers=[a(b: ", "trackers=['a, b', c]")
 
 
-FOUND = (
+COMPARISON = (
     "objectives=[declutr]",
     "encoders=[gru]",
     "settings.gru=[encoder.hidden=4]",
@@ -200,8 +226,8 @@ FOUND = (
 )
 
 
-def not_begun(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
-    """Replaces ``run_jobs``: asks for the commands of the jobs, but starts none."""
+def start_no_jobs(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
+    """Replaces ``run_jobs``: builds the commands of the jobs, but starts none."""
     failed = {}
     for job in jobs:
         try:
@@ -212,12 +238,12 @@ def not_begun(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
     return failed
 
 
-def finished_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Writes the folder of the run that ``FOUND`` plans, as if it were finished."""
-    monkeypatch.setattr(planned_runs, "run_jobs", not_begun)
-    monkeypatch.chdir(place)
-    [run] = plan(*read(FOUND))
-    folder = place / "runs" / run.name
+def finished_run(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Writes the folder of the run that ``COMPARISON`` plans, as if it were finished."""
+    monkeypatch.setattr(planned_runs, "run_jobs", start_no_jobs)
+    monkeypatch.chdir(root)
+    [run] = plan(*read(COMPARISON))
+    folder = root / "runs" / run.name
     (folder / "encoder").mkdir(parents=True)
     (folder / "config.yaml").write_text(json.dumps(run.config))
     (folder / "metrics.jsonl").write_text('{"step": 1, "loss": 1.0, "tokens": 100}\n')
@@ -226,7 +252,14 @@ def finished_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("file", "text"), [(file, text) for file, texts in DAMAGED.items() for text in texts])
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        pytest.param(file, text, id=f"{file}: {name}")
+        for file, texts in DAMAGED.items()
+        for name, text in texts.items()
+    ],
+)
 def test_damaged_runs_are_not_compared(
     file: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,7 +267,7 @@ def test_damaged_runs_are_not_compared(
     folder = finished_run(tmp_path, monkeypatch)
     (folder / file).write_text(text, encoding="latin-1")
     before = snapshot(tmp_path)
-    found = run_command("experiments.compare", *FOUND, folder=tmp_path)
+    found = run_command("experiments.compare", *COMPARISON, folder=tmp_path)
     assert found.refused("No run is finished"), found
     assert f"{file.partition('.')[0]}" in found.output
     assert snapshot(tmp_path) == before
@@ -249,7 +282,7 @@ def test_code_named_in_a_found_run_is_not_called(
     attack = {"_target_": "data.files.write_json", "path": str(tmp_path / "written"), "value": 1}
     config = json.loads((folder / "config.yaml").read_text())
     (folder / "config.yaml").write_text(json.dumps(config | {part: attack, "cache": str(tmp_path / "elsewhere")}))
-    found = run_command("experiments.compare", *FOUND, f"cache={tmp_path / 'cache'}", folder=tmp_path)
+    found = run_command("experiments.compare", *COMPARISON, f"cache={tmp_path / 'cache'}", folder=tmp_path)
     assert found.status in (0, 1, 2) and "Traceback" not in found.error, found
     assert not (tmp_path / "written").exists() and not (tmp_path / "elsewhere").exists()
 
@@ -261,16 +294,16 @@ def test_logs_are_not_written_through_links(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "mine" / "notes").write_text("kept")
     logs = folder.parent / "logs"
     logs.symlink_to(tmp_path / "mine")
-    assert run_command("experiments.compare", *FOUND, folder=tmp_path).refused("runs/logs is a symbolic link")
+    assert run_command("experiments.compare", *COMPARISON, folder=tmp_path).refused("runs/logs is a symbolic link")
     logs.unlink()
     logs.mkdir()
     (logs / f"{folder.name}.log").symlink_to(tmp_path / "mine" / "notes")
-    assert run_command("experiments.compare", *FOUND, folder=tmp_path).refused(f"{folder.name}.log is a link")
+    assert run_command("experiments.compare", *COMPARISON, folder=tmp_path).refused(f"{folder.name}.log is a link")
     shutil.rmtree(logs)
     folder.rename(tmp_path / "mine" / "run")
     folder.symlink_to(tmp_path / "mine" / "run")
     before = snapshot(tmp_path / "mine")
-    found = run_command("experiments.compare", *FOUND, folder=tmp_path)  # other runs would go on
+    found = run_command("experiments.compare", *COMPARISON, folder=tmp_path)  # other runs would go on
     assert found.status == 1 and f"{folder.name} is a symbolic link: replace it" in found.output
     assert snapshot(tmp_path / "mine") == before
     folder.unlink()
@@ -284,35 +317,35 @@ def test_results_of_a_run_are_not_written_through_links(tmp_path: Path, monkeypa
     (tmp_path / "mine").mkdir()
     (tmp_path / "data" / "downstream").mkdir(parents=True)
     (folder / "predictions").symlink_to(tmp_path / "mine")
-    found = unchanged(tmp_path, "experiments.evaluate", f"model={folder}", f"data={tmp_path / 'data'}")
+    found = run_writing_nothing(tmp_path, "experiments.evaluate", f"model={folder}", f"data={tmp_path / 'data'}")
     assert found.refused(f"{folder / 'predictions'} is a link")
     (folder / "predictions").unlink()
     (folder / "encoder" / "encoder.json").touch()
     (folder / "encoder").rename(tmp_path / "mine" / "encoder")
     (folder / "encoder").symlink_to(tmp_path / "mine" / "encoder")
     model = f"model={folder / 'encoder'}"
-    found = unchanged(tmp_path, "experiments.evaluate", model, f"data={tmp_path / 'data'}")
+    found = run_writing_nothing(tmp_path, "experiments.evaluate", model, f"data={tmp_path / 'data'}")
     assert found.refused(f"{folder / 'encoder'} is a link")
 
 
 def test_damaged_runs_are_missing_from_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny.figure(tmp_path, FIGURE, monkeypatch)
     tiny.corpus(tmp_path)
-    monkeypatch.setattr(planned_runs, "run_jobs", not_begun)
-    passed = [text for text in tiny.overrides(tmp_path) if text.startswith(("corpus", "cache", "device"))]
-    asked = ["figure=some/fig", "runs=runs", *passed]
-    planned = planning.plan(FIGURE, *settings.read(asked))
+    monkeypatch.setattr(planned_runs, "run_jobs", start_no_jobs)
+    run_options = [text for text in tiny.overrides(tmp_path) if text.startswith(("corpus", "cache", "device"))]
+    arguments = ["figure=some/fig", "runs=runs", *run_options]
+    planned = planning.plan(FIGURE, *settings.read(arguments))
     for run, text in zip(planned, ("names: 3\n", BOMB), strict=True):
         (tmp_path / "runs" / run.name / "encoder").mkdir(parents=True)
         (tmp_path / "runs" / run.name / "config.yaml").write_text(text)
-    found = unchanged(tmp_path, "experiments.reproduce", *asked)
+    found = run_writing_nothing(tmp_path, "experiments.reproduce", *arguments)
     assert found.refused("No run is finished and evaluated"), found
     assert found.output.count("delete it, and the same command trains it again.") == 2
 
 
 def test_runs_work_in_a_folder_with_special_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands that train, resume and evaluate it quote the special characters."""
-    folder = tmp_path / ODD
+    folder = tmp_path / SPECIAL
     folder.mkdir()
     tiny.figure(tmp_path, FIGURE, monkeypatch)
     tiny.corpus(folder, documents=160, words=300)
@@ -322,18 +355,18 @@ def test_runs_work_in_a_folder_with_special_characters(tmp_path: Path, monkeypat
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     left_out = ("evaluation=", "budget.max_span=", "budget.steps=", "corpus.path=", "cache=")
-    passed = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
-    passed += [override("corpus.path", folder / "corpus.jsonl"), override("cache", folder / "cache")]
-    asked = ["figure=some/fig", "budget.steps=2", "only.tau=0.05", *passed, f"runs={folder / 'runs'}"]
-    found = run_command("experiments.reproduce", *asked, f"out={folder / 'out'}", folder=tmp_path)
+    run_options = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
+    run_options += [override("corpus.path", folder / "corpus.jsonl"), override("cache", folder / "cache")]
+    arguments = ["figure=some/fig", "budget.steps=2", "only.tau=0.05", *run_options, f"runs={folder / 'runs'}"]
+    found = run_command("experiments.reproduce", *arguments, f"out={folder / 'out'}", folder=tmp_path)
     assert found.status == 0, found
     assert (folder / "out" / "some-fig.csv").is_file()
     [run] = [path for path in (folder / "runs").iterdir() if path.name != "logs"]
     assert (run / "encoder").is_dir()
     training = planned_runs.training
     shutil.rmtree(run / "encoder")
-    begun = training(run, [], ["device=cpu"])
-    assert begun is not None and compose.check(begun[1:])["resume"] == str(run)
+    command = training(run, [], ["device=cpu"])
+    assert command is not None and compose.check(command[1:])["resume"] == str(run)
     values = planned_runs.Evaluation(folder / "data", "default", ["TREC"], str(folder)).settings(run)
     assert values is not None
     assert (values.model, values.out, values.data) == (str(run), str(run), str(folder / "data"))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.analysis import runs_on_disk
 from tests.command_runner import run_command, snapshot
-from tests.run_damage import BOMB, DEEP, Damage, added, config, directory, pipe, text
+from tests.run_damage import BOMB, DEEP, Damage, config, directory, first_line, pipe, text
 
 
 @pytest.fixture
@@ -39,16 +39,16 @@ LISTED: list[tuple[str, Damage, str]] = [
     ("scores nested", quick('{"start": {"recall@1": [[1]]}}'), "start.recall@1"),
     ("scores list", quick('{"start": [], "trained": []}'), "start must be a mapping"),
     ("facts list", quick('{"start": {}, "facts": [1]}'), "facts must be a mapping"),
-    ("huge", quick('{"start": {"recall@1": 1' + "0" * 400 + "}}"), "quick.json is not JSON"),
-    ("digits", quick('{"start": {"recall@1": 1' + "0" * 9000 + "}}"), "quick.json is not JSON"),
-    ("surrogate", quick('{"start": {}, "weights": "\\ud800"}'), "quick.json is not JSON"),
+    ("scores huge", quick('{"start": {"recall@1": 1' + "0" * 400 + "}}"), "quick.json is not JSON"),
+    ("scores with many digits", quick('{"start": {"recall@1": 1' + "0" * 9000 + "}}"), "quick.json is not JSON"),
+    ("weights surrogate", quick('{"start": {}, "weights": "\\ud800"}'), "quick.json is not JSON"),
     ("averages list", senteval('{"averages": [1]}'), "averages must be a mapping"),
-    ("average list", senteval('{"averages": {"probing": [1]}}'), "averages.probing"),
-    ("average text", senteval('{"averages": {"probing": "9"}}'), "averages.probing"),
-    ("tasks", senteval('{"averages_over": {"probing": {"tasks": [[1]]}}}'), "tasks.0 must be a valid string"),
-    ("over list", senteval('{"averages_over": []}'), "averages_over must be a mapping"),
-    ("loss text", added("metrics.jsonl", '{"step": 1, "loss": "low"}'), "metrics.jsonl:1 is not a step"),
-    ("folder", directory("quick.json"), "is not a file"),
+    ("average a list", senteval('{"averages": {"probing": [1]}}'), "averages.probing"),
+    ("average a text", senteval('{"averages": {"probing": "9"}}'), "averages.probing"),
+    ("tasks list", senteval('{"averages_over": {"probing": {"tasks": [[1]]}}}'), "tasks.0 must be a valid string"),
+    ("averages_over list", senteval('{"averages_over": []}'), "averages_over must be a mapping"),
+    ("loss text", first_line("metrics.jsonl", '{"step": 1, "loss": "low"}'), "metrics.jsonl:1 is not a step"),
+    ("scores folder", directory("quick.json"), "is not a file"),
 ]  # fmt: skip
 
 
@@ -61,8 +61,8 @@ def test_a_damaged_run_is_listed_as_broken_beside_the_others(
     before = snapshot(tmp_path)
     found = run_command("experiments.runs", str(tmp_path), folder=tmp_path, seconds=20)
     assert found.status == 0, found
-    [good, broken] = (line for line in found.output.splitlines() if line.startswith(("│ good ", "│ run  ")))
-    assert "unfinished" in good and "broken" in broken and problem in broken, found.output
+    [intact, broken] = (line for line in found.output.splitlines() if line.startswith(("│ good ", "│ run  ")))
+    assert "unfinished" in intact and "broken" in broken and problem in broken, found.output
     assert snapshot(tmp_path) == before
 
 
@@ -81,6 +81,6 @@ def test_markup_and_control_characters_in_names_are_shown_as_text(name: str, run
     assert "\x1b" not in found.output
 
 
-@pytest.mark.parametrize("given", ["", "nowhere", "x\x1b[31m"])
-def test_a_missing_folder_of_runs_is_one_line(given: str, tmp_path: Path) -> None:
-    assert run_command("experiments.runs", given, folder=tmp_path).refused("folder")
+@pytest.mark.parametrize("name", [pytest.param("", id="empty"), "nowhere", "x\x1b[31m"])
+def test_a_missing_folder_of_runs_is_one_line(name: str, tmp_path: Path) -> None:
+    assert run_command("experiments.runs", name, folder=tmp_path).refused("folder")

@@ -46,7 +46,7 @@ def archive(**arrays: np.ndarray) -> bytes:
     return out.getvalue()
 
 
-# A file of some kilobytes that holds a table of 2 GB.
+# A file of a few kilobytes that expands to a table of 2 GB.
 REPEATED = table(text=pa.DictionaryArray.from_arrays(pa.array([0] * 300), [LONG.decode()]))
 
 
@@ -58,7 +58,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_refused(root: Path, module: str, *arguments: str, parts: tuple[str, ...]) -> None:
-    """Asserts that a command is refused in a line with all ``parts``, and writes nothing but caches."""
+    """Asserts that a command is refused in one line with all ``parts``, and writes nothing but caches."""
     (root / "cache").mkdir(exist_ok=True)
     before = snapshot(root, without=root / "cache")
     found = run_command(module, *arguments, folder=root)
@@ -68,53 +68,69 @@ def assert_refused(root: Path, module: str, *arguments: str, parts: tuple[str, .
 
 
 CORPORA: dict[str, tuple[str, Content, tuple[str, ...]]] = {
-    "line": (
+    "long line": (
         "a.txt",
         b"short\n" + LONG + b"\nshort\n",
         ("a.txt:2: the line is longer", "or raise corpus.max_bytes"),
     ),
-    "bomb": (
+    "long line in gzip": (
         "a.txt.gz",
         gzip.compress(b" " * 2**25),
         ("a.txt.gz:1: the line is longer than corpus.max_bytes",),
     ),
-    "JSON line": ("a.jsonl", b'{"text": "' + LONG + b'"}\n', ("a.jsonl:1: the line is longer",)),
-    "JSON bomb": ("a.jsonl.gz", gzip.compress(b'{"text": "' + LONG * 3), ("a.jsonl.gz:1: the line is longer",)),
+    "long JSON line": ("a.jsonl", b'{"text": "' + LONG + b'"}\n', ("a.jsonl:1: the line is longer",)),
+    "long JSON line in gzip": (
+        "a.jsonl.gz",
+        gzip.compress(b'{"text": "' + LONG * 3),
+        ("a.jsonl.gz:1: the line is longer",),
+    ),
     "NUL": ("a.txt", "a\nb\0\n", ("a.txt:2: a NUL byte",)),
     "not UTF-8": ("a.txt", b"a\n\xff\n", ("a.txt:2: not UTF-8",)),
     "UTF-16": ("a.txt", "text".encode("utf-16"), ("a.txt:1:",)),
-    "cut": ("a.txt.gz", gzip.compress(b"text\n" * 9999)[:-20], ("a.txt.gz: cannot be read after line",)),
+    "truncated gzip": (
+        "a.txt.gz",
+        gzip.compress(b"text\n" * 9999)[:-20],
+        ("a.txt.gz: cannot be read after line",),
+    ),
     "no gzip": ("a.txt.gz", b"text\n", ("a.txt.gz: cannot be read",)),
     "empty": ("a.txt", b"", ("a.txt is empty",)),
     "blank": ("a.txt", b"\n \n\t\n", ("There is no text",)),
-    "deep": ("a.jsonl", DEEP + "\n", ("a.jsonl:1: not a line of JSON", "nested too deep")),
+    "deep lists": ("a.jsonl", DEEP + "\n", ("a.jsonl:1: not a line of JSON", "nested too deep")),
     "deep objects": ("a.jsonl", '{"text":' * 100_000 + "\n", ("a.jsonl:1:", "nested too deep")),
-    "digits": ("a.jsonl", '{"text": "a"}\n{"text": ' + DIGITS + "}\n", ("a.jsonl:2:", "too many digits")),
-    "half": ("a.jsonl", '{"text": "a"\n', ("a.jsonl:1: not a line of JSON", "column")),
-    "list": ("a.jsonl", '["text"]\n', ("a.jsonl:1: not a JSON object with a field 'text'",)),
-    "number": ("a.jsonl", '{"text": 3}\n', ("a.jsonl:1: field 'text' is not text but int",)),
-    "nested": ("a.jsonl", '{"text": {"text": "a"}}\n', ("a.jsonl:1: field 'text' is not text but dict",)),
-    "escapes": (
+    "number of many digits": (
+        "a.jsonl",
+        '{"text": "a"}\n{"text": ' + DIGITS + "}\n",
+        ("a.jsonl:2:", "too many digits"),
+    ),
+    "unclosed object": ("a.jsonl", '{"text": "a"\n', ("a.jsonl:1: not a line of JSON", "column")),
+    "list as a line": ("a.jsonl", '["text"]\n', ("a.jsonl:1: not a JSON object with a field 'text'",)),
+    "number as text": ("a.jsonl", '{"text": 3}\n', ("a.jsonl:1: field 'text' is not text but int",)),
+    "object as text": ("a.jsonl", '{"text": {"text": "a"}}\n', ("a.jsonl:1: field 'text' is not text but dict",)),
+    "escapes as a field": (
         "a.jsonl",
         json.dumps({ESCAPES: "a"}) + "\n",
         ("a.jsonl:1: there is no field 'text'", r"\x1b[31m"),
     ),
-    "long name": (
+    "long field name": (
         "a.jsonl",
         json.dumps({"n" * 10**6: "a"}) + "\n",
         ("a.jsonl:1: there is no field 'text'", " ... "),
     ),
-    "magic": ("a.parquet", b"PAR1" * 100, ("a.parquet: cannot be read as a parquet file",)),
-    "column": ("a.parquet", table(body=pa.array(["a"])), ("a.parquet, row 1: there is no field 'text'",)),
-    "numbers": ("a.parquet", table(text=pa.array([1])), ("row 1: field 'text' is not text but int",)),
-    "lists": ("a.parquet", table(text=pa.array([[[["a"]]]])), ("a.parquet: field 'text' is not text but nested",)),
+    "no parquet": ("a.parquet", b"PAR1" * 100, ("a.parquet: cannot be read as a parquet file",)),
+    "another column": ("a.parquet", table(body=pa.array(["a"])), ("a.parquet, row 1: there is no field 'text'",)),
+    "numbers as text": ("a.parquet", table(text=pa.array([1])), ("row 1: field 'text' is not text but int",)),
+    "lists as text": (
+        "a.parquet",
+        table(text=pa.array([[[["a"]]]])),
+        ("a.parquet: field 'text' is not text but nested",),
+    ),
     "long text": (
         "a.parquet",
         table(text=pa.array(["a", LONG.decode()])),
         ("a.parquet, row 2:", "corpus.max_bytes"),
     ),
     "repeated text": ("a.parquet", REPEATED, ("a.parquet, row 1:", "corpus.max_bytes")),
-    "kind": ("a.dat", b"text", ("corpus.path", "must end in")),
+    "file name extension": ("a.dat", b"text", ("corpus.path", "must end in")),
 }
 
 
@@ -134,8 +150,9 @@ def test_damaged_corpora_are_refused(root: Path, case: str) -> None:
 
 def test_text_at_the_byte_limit_is_read_and_longer_text_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"1234\n12345\n")
-    assert [one.text for one in Text(path=str(tmp_path / "a.txt"), max_bytes=6).read()] == ["1234\n", "12345\n"]
-    assert [one.text for one in Text(path=str(tmp_path), max_bytes=11).read()] == ["1234\n12345\n"]
+    lines, documents = Text(path=str(tmp_path / "a.txt"), max_bytes=6), Text(path=str(tmp_path), max_bytes=11)
+    assert [line.text for line in lines.read()] == ["1234\n", "12345\n"]
+    assert [document.text for document in documents.read()] == ["1234\n12345\n"]
     for path, bound, message in (
         (tmp_path / "a.txt", 5, "a.txt:2: the line is longer than corpus.max_bytes=5 bytes"),
         (tmp_path, 10, "a.txt: the document is longer than corpus.max_bytes=10 bytes"),
@@ -198,7 +215,11 @@ SENTEVAL: list[tuple[str, str, Callable[[bytes], bytes], tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("task", "file", "damage", "parts"), SENTEVAL)
+@pytest.mark.parametrize(
+    ("task", "file", "damage", "parts"),
+    SENTEVAL,
+    ids=[f"{task}: {', '.join(parts)}" for task, *_, parts in SENTEVAL],
+)
 def test_damaged_senteval_files_are_refused(
     root: Path, task: str, file: str, damage: Callable[[bytes], bytes], parts: tuple[str, ...]
 ) -> None:
@@ -257,26 +278,26 @@ def results(record: Any = None, **changes: Any) -> str:
 
 
 RESULTS: dict[str, tuple[Content, str]] = {
-    "list": ("[]", "it is not an object"),
-    "deep": (DEEP, "is not JSON"),
-    "digits": (DIGITS, "is not JSON"),
+    "a list": ("[]", "it is not an object"),
+    "nested": (DEEP, "is not JSON"),
+    "many digits": (DIGITS, "is not JSON"),
     "empty": ("", "is not JSON"),
-    "utf": (b"\xff", "is not JSON"),
-    "cut": (results()[:60], "is not JSON"),
-    "keys": ("{}", 'it has no "tasks"'),
-    "tasks": (results(tasks=[]), '"tasks" is not an object'),
-    "task": (results(tasks={"SST2": None}), "SST2 is not an object"),
-    "unknown": (results(tasks={"\x1b[31m": RECORD}), r"\x1b[31m is no task"),
-    "model": (results(model=["m"]), '"model" is not an object'),
-    "protocol": (results(protocol=3), '"protocol" is not text'),
-    "missing": (results(missing=[1]), '"missing" is not an object of texts'),
-    "text": (results({"test": "81"}), "SST2.test cannot be '81'"),
-    "infinite": (results({"test": 1e308}).replace("1e+308", "1e999"), "SST2.test cannot be inf"),
-    "nan": (results({"test": float("nan")}), "SST2.test cannot be nan"),
-    "l2": (results({"l2": ["x"]}), "SST2.l2 cannot be ['x']"),
-    "kind": (results({"kind": ["split"]}), "SST2.kind must be one of"),
-    "fields": (results({"kind": "relatedness"}), "SST2.pearson is missing"),
-    "count": (results({"n_train": -1}), "SST2.n_train cannot be -1"),
+    "not UTF-8": (b"\xff", "is not JSON"),
+    "truncated": (results()[:60], "is not JSON"),
+    "no keys": ("{}", 'it has no "tasks"'),
+    "tasks a list": (results(tasks=[]), '"tasks" is not an object'),
+    "task null": (results(tasks={"SST2": None}), "SST2 is not an object"),
+    "unknown task": (results(tasks={"\x1b[31m": RECORD}), r"\x1b[31m is no task"),
+    "model a list": (results(model=["m"]), '"model" is not an object'),
+    "protocol a number": (results(protocol=3), '"protocol" is not text'),
+    "missing a list": (results(missing=[1]), '"missing" is not an object of texts'),
+    "score a text": (results({"test": "81"}), "SST2.test cannot be '81'"),
+    "score infinite": (results({"test": 1e308}).replace("1e+308", "1e999"), "SST2.test cannot be inf"),
+    "score NaN": (results({"test": float("nan")}), "SST2.test cannot be nan"),
+    "l2 a list": (results({"l2": ["x"]}), "SST2.l2 cannot be ['x']"),
+    "kind a list": (results({"kind": ["split"]}), "SST2.kind must be one of"),
+    "fields of another kind": (results({"kind": "relatedness"}), "SST2.pearson is missing"),
+    "count negative": (results({"n_train": -1}), "SST2.n_train cannot be -1"),
 }
 
 
@@ -284,33 +305,36 @@ RESULTS: dict[str, tuple[Content, str]] = {
 @pytest.mark.parametrize("command", ["table", "ranking"])
 def test_damaged_results_are_refused(root: Path, command: str, name: str) -> None:
     content, message = RESULTS[name]
-    (root / name).mkdir(exist_ok=True)
-    (root / name / "senteval.json").write_bytes(raw(content))
-    parts = str(root / name), message
-    assert_refused(root, "experiments.evaluate", command, f"results={root / name}", parts=parts)
+    folder = root / name.replace(" ", "-")
+    folder.mkdir(exist_ok=True)
+    (folder / "senteval.json").write_bytes(raw(content))
+    assert_refused(root, "experiments.evaluate", command, f"results={folder}", parts=(str(folder), message))
 
 
 GOLD = np.arange(3.0)
 PREDICTIONS: dict[str, tuple[bytes, str]] = {
-    "text": (b"text", "is no .npz file"),
+    "text file": (b"text", "is no .npz file"),
     "empty": (b"", "is no .npz file"),
-    "cut": (archive(gold=GOLD, predicted=GOLD)[:100], "is no .npz file"),
-    "zip": (b"PK\x03\x04" + bytes(60), "is no .npz file"),
+    "truncated": (archive(gold=GOLD, predicted=GOLD)[:100], "is no .npz file"),
+    "damaged zip": (b"PK\x03\x04" + bytes(60), "is no .npz file"),
     "objects": (archive(gold=np.array([{}]), predicted=GOLD[:1]), "is no .npz file"),
-    "names": (archive(gold=GOLD), 'has no array "predicted"'),
-    "shape": (archive(gold=np.array(3), predicted=GOLD), "arrays of one length"),
-    "strata": (archive(gold=GOLD, predicted=GOLD, subset=np.zeros((3, 2))), "arrays of one length"),
-    "classes": (archive(gold=GOLD, predicted=np.zeros((3, 0))), "arrays of one length"),
-    "nan": (archive(gold=GOLD, predicted=np.full(3, np.nan)), "predicted must hold finite numbers only"),
-    "gold": (archive(gold=np.array(["a", "b"]), predicted=GOLD[:2]), "gold must hold finite numbers only"),
-    "large": (archive(gold=GOLD, predicted=np.full(3, 1e300)), "predicted must hold finite numbers only"),
+    "array missing": (archive(gold=GOLD), 'has no array "predicted"'),
+    "gold a scalar": (archive(gold=np.array(3), predicted=GOLD), "arrays of one length"),
+    "subset a matrix": (archive(gold=GOLD, predicted=GOLD, subset=np.zeros((3, 2))), "arrays of one length"),
+    "no classes": (archive(gold=GOLD, predicted=np.zeros((3, 0))), "arrays of one length"),
+    "predicted NaN": (archive(gold=GOLD, predicted=np.full(3, np.nan)), "predicted must hold finite numbers only"),
+    "gold of text": (archive(gold=np.array(["a", "b"]), predicted=GOLD[:2]), "gold must hold finite numbers only"),
+    "predicted too large": (
+        archive(gold=GOLD, predicted=np.full(3, 1e300)),
+        "predicted must hold finite numbers only",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", PREDICTIONS)
 def test_damaged_predictions_are_refused(root: Path, name: str) -> None:
     content, message = PREDICTIONS[name]
-    path = root / f"predicted-{name}" / "predictions" / "STSBenchmark.npz"
+    path = root / f"predicted-{name.replace(' ', '-')}" / "predictions" / "STSBenchmark.npz"
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
     both = f"results=[{path.parents[1]},{path.parents[1]}]"
@@ -350,16 +374,20 @@ COMMANDS: list[tuple[str, str, dict[str, Content], tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("command", "option", "files", "parts"), COMMANDS)
+@pytest.mark.parametrize(
+    ("command", "option", "files", "parts"),
+    COMMANDS,
+    ids=[f"{name}: {', '.join(parts)}" for name, *_, parts in COMMANDS],
+)
 def test_damaged_files_of_commands_are_refused(
     root: Path, tmp_path: Path, command: str, option: str, files: dict[str, Content], parts: tuple[str, ...]
 ) -> None:
-    around = {"x_dev.ptb": TREE, "x_test.ptb": TREE} if command == "probes" else {}
-    for name, content in (around | files).items():
+    defaults = {"x_dev.ptb": TREE, "x_test.ptb": TREE} if command == "probes" else {}
+    for name, content in (defaults | files).items():
         (tmp_path / name).write_bytes(raw(content))
-    named = tmp_path / next(iter(files)) if option == "sentences" or command == "projection_map" else tmp_path
-    more = {"quora": ["sizes=all", "classifiers=logistic"], "neighbours": ["queries=[a]"]}
-    arguments = [command, "models=random_vectors", "cache=null", f"{option}={named}", *more.get(command, [])]
+    path = tmp_path / next(iter(files)) if option == "sentences" or command == "projection_map" else tmp_path
+    required = {"quora": ["sizes=all", "classifiers=logistic"], "neighbours": ["queries=[a]"]}
+    arguments = [command, "models=random_vectors", "cache=null", f"{option}={path}", *required.get(command, [])]
     assert_refused(root, "experiments.evaluate", *arguments, parts=parts)
 
 
@@ -371,14 +399,14 @@ def test_control_characters_and_formulas_in_text_are_shown_escaped(tmp_path: Pat
     (tmp_path / "r" / "senteval.json").write_text(
         results(model={"name": name}, protocol=ESCAPES, missing={"a\x1b": ""})
     )
-    searched = ["neighbours", "models=random_vectors", "cache=null", "sentences=a.txt", "queries_file=q.txt"]
+    neighbours = ["neighbours", "models=random_vectors", "cache=null", "sentences=a.txt", "queries_file=q.txt"]
     for form in ("text", "md", "csv"):
         for found in (
-            run_command("experiments.evaluate", *searched, f"format={form}", folder=tmp_path),
+            run_command("experiments.evaluate", *neighbours, f"format={form}", folder=tmp_path),
             run_command("experiments.evaluate", "table", "results=r", f"format={form}", folder=tmp_path),
         ):
             assert found.status == 0 and "1+1" in found.output
             assert not re.search("[\0-\x09\x0b-\x1f\x7f-\x9f\u202e]", found.output + found.error)
             assert form != "csv" or not re.search(r"(^|,)=", found.output, re.MULTILINE)
-    best = run_command("experiments.evaluate", "ranking", "results=r", "by=[]", folder=tmp_path)
-    assert best.status == 0 and "\x1b" not in best.output
+    ranking = run_command("experiments.evaluate", "ranking", "results=r", "by=[]", folder=tmp_path)
+    assert ranking.status == 0 and "\x1b" not in ranking.output

@@ -1,4 +1,4 @@
-"""Models of the hub, from a server on this machine: found, refused, cut off, and kept in the cache."""
+"""Models of the hub, from a server on this machine: downloads, refusals, cut connections, the cache."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WEIGHTS = "model.safetensors"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder as sentence-transformers models are published, with files that need not be downloaded."""
+    """Returns a model folder as published for sentence-transformers, with files that need not be downloaded."""
     folder = tmp_path_factory.mktemp("published") / "tiny"
     sizes: dict[str, Any] = {
         "num_hidden_layers": 1,
@@ -45,9 +45,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     encoder = models.tiny(shape=models.shape(**sizes), pooling="max")
     encoder.save(folder)
-    encoder.model.save_pretrained(folder)  # in one file, as others publish a model with its MLM head
-    for ours in ("encoder.json", "mlm_head.safetensors", "model.safetensors.index.mlm.json"):
-        (folder / ours).unlink()
+    encoder.model.save_pretrained(folder)  # in one file, as models with an MLM head are usually published
+    for name in ("encoder.json", "mlm_head.safetensors", "model.safetensors.index.mlm.json"):
+        (folder / name).unlink()
     (folder / ".gitattributes").write_text("*.safetensors filter=lfs\n")
     (folder / "onnx").mkdir()
     (folder / "onnx" / "model.onnx").write_bytes(b"another format")
@@ -66,13 +66,12 @@ def test_a_published_encoder_gives_the_same_vectors(folder: Path, hub: hub_serve
     commit = hub.publish("org/tiny", folder)
     encoder = encoders.load("org/tiny")
     assert (encoder.weights, encoder.origin) == ("pretrained", f"org/tiny, revision {commit[:12]}")
-    expected = SentenceTransformer(str(folder), device="cpu").encode(
-        SENTENCES[::2]
-    )  # pooling by the maximum, as in 1_Pooling
+    published = SentenceTransformer(str(folder), device="cpu")
+    expected = published.encode(SENTENCES[::2])  # pooled by the maximum, as 1_Pooling sets
     assert encoder.encode(SENTENCES[::2]) == pytest.approx(expected, abs=1e-6)
-    assert not hub.asked("onnx") and not hub.asked("README.md")
-    first = [request.path.rsplit("/", 1)[-1] for request in hub.asked("org/tiny", "GET")]
-    assert first.count("tokenizer.json") == 1 and len(hub.asked("/cdn/")) == 1
+    assert not hub.received("onnx") and not hub.received("README.md")
+    fetched = [request.path.rsplit("/", 1)[-1] for request in hub.received("org/tiny", "GET")]
+    assert fetched.count("tokenizer.json") == 1 and len(hub.received("/cdn/")) == 1
 
 
 def test_training_and_evaluating_by_name(folder: Path, hub: hub_server.Hub, tmp_path: Path) -> None:
@@ -84,8 +83,8 @@ def test_training_and_evaluating_by_name(folder: Path, hub: hub_server.Hub, tmp_
     assert f"org/tiny-roberta, revision {commit[:12]}" in card
     assert json.loads((tmp_path / "run" / "quick.json").read_text())["weights"] == "pretrained"
     data = small_data.folder(tmp_path / "senteval")
-    given = [f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping", f"cache={tmp_path / 'cache'}"]
-    found = run_command("experiments.evaluate", "model=org/tiny-roberta", *given, folder=tmp_path)
+    options = [f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping", f"cache={tmp_path / 'cache'}"]
+    found = run_command("experiments.evaluate", "model=org/tiny-roberta", *options, folder=tmp_path)
     assert found.status == 0, found.error
     results = json.loads(next((tmp_path / "evaluations").rglob("senteval.json")).read_text())
     assert [*results["tasks"]] == ["CR", "STS12"] and results["model"]["name"] == "org/tiny-roberta"
@@ -150,6 +149,8 @@ def test_an_upload_without_a_token_is_refused(hub: hub_server.Hub, tmp_path: Pat
         ("org/empty", None, "open", ["org/empty on 127.0.0.1:", "has no config.json: not a transformers model."]),
         ("no name/at all", None, "open", ["'no name/at all' cannot be downloaded"]),
     ],
+    ids=["misspelt", "misspelt known name", "private", "gated, logged out", "gated, terms not accepted",
+         "expired token", "disabled", "no model", "invalid name"],
 )  # fmt: skip
 def test_refusals_of_the_hub_are_one_line_without_a_fallback(
     name: str, token: str | None, access: hub_server.Access, parts: list[str], weights: str, folder: Path,
@@ -186,15 +187,17 @@ def test_a_private_and_a_gated_model_with_a_login(
         hub.publish(f"org/{access}", folder, access=access)
         hub.repositories["models", f"org/{access}"].accepted = True
         assert encoders.load(f"org/{access}").encode(["a cat"]).shape == (1, 16)
-    assert {request.token for request in hub.asked("org/")} == {hub_server.TOKEN}
-    assert {request.token for request in hub.asked("/cdn/")} == {None}  # on another host: the token is not sent
+    assert {request.token for request in hub.received("org/")} == {hub_server.TOKEN}
+    assert {request.token for request in hub.received("/cdn/")} == {None}  # on another host: the token is not sent
 
 
 def test_a_failing_hub_counts_as_no_network(folder: Path, hub: hub_server.Hub) -> None:
     hub.publish("org/tiny-roberta", folder)
     for hub.status in (403, 429, 503):
-        why = rf"org/tiny-roberta is not on this machine, and the hub \(.*\) answers with HTTP status {hub.status}"
-        with pytest.raises(UserError, match=why):
+        message = (
+            rf"org/tiny-roberta is not on this machine, and the hub \(.*\) answers with HTTP status {hub.status}"
+        )
+        with pytest.raises(UserError, match=message):
             encoders.load("org/tiny-roberta")
     encoder = Transformer(name="org/tiny-roberta", texts=models.texts, vocab_size=400)
     assert encoder.fallback is not None and "answers with HTTP status 503" in encoder.fallback
@@ -206,7 +209,7 @@ def test_pickled_weights_are_not_downloaded(folder: Path, hub: hub_server.Hub, t
     hub.publish("org/pickled", files)
     found = run(tmp_path, "encoder=transformer", "encoder.name=org/pickled", "weights=pretrained")
     assert found.refused("org/pickled has no model.safetensors on the hub", "name the folder by encoder.path=")
-    assert not hub.asked("pytorch_model.bin", "HEAD") and not hub.asked("/cdn/")
+    assert not hub.received("pytorch_model.bin", "HEAD") and not hub.received("/cdn/")
 
 
 @pytest.mark.slow
@@ -223,29 +226,29 @@ def test_a_model_of_real_size_trains_and_evaluates(hub: hub_server.Hub, tmp_path
     commit = hub.publish("FacebookAI/roberta-base", published)
     hub.cuts[WEIGHTS] = [(100_000_000, "close")]
 
-    def command(name: str, *overrides: str) -> str:
-        program = [sys.executable, str(ROOT / "experiments" / f"{name}.py"), *overrides]
+    def command(name: str, *arguments: str) -> str:
+        program = [sys.executable, str(ROOT / "experiments" / f"{name}.py"), *arguments]
         home = environment(hub, tmp_path / "home")
         done = subprocess.run(program, capture_output=True, text=True, cwd=tmp_path, env=home, timeout=600)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     left_out = ("encoder", "weights", "budget.steps", "optimizer.lr")
-    given = [text for text in tiny.overrides(tmp_path) if not text.startswith(left_out)]
+    overrides = [text for text in tiny.overrides(tmp_path) if not text.startswith(left_out)]
     named = ("objective=declutr", "encoder=roberta-base", "weights=pretrained")
-    command("run", *named, *given, "budget.steps=2", "checkpoint.every=2", f"run_dir={tmp_path / 'run'}")
-    (kept,) = (tmp_path / "home").rglob(f"snapshots/{commit}/{WEIGHTS}")
-    assert kept.read_bytes() == (published / WEIGHTS).read_bytes()
-    ranges = [request.range for request in hub.asked("/cdn/")]
+    command("run", *named, *overrides, "budget.steps=2", "checkpoint.every=2", f"run_dir={tmp_path / 'run'}")
+    (cached,) = (tmp_path / "home").rglob(f"snapshots/{commit}/{WEIGHTS}")
+    assert cached.read_bytes() == (published / WEIGHTS).read_bytes()
+    ranges = [request.range for request in hub.received("/cdn/")]
     assert ranges == [None, "bytes=94371840-"]  # after nine chunks of 10 MiB
     assert f"FacebookAI/roberta-base, revision {commit[:12]}" in (tmp_path / "run/encoder/README.md").read_text()
     losses = [line["loss"] for line in tiny.metrics(tmp_path / "run") if "loss" in line]
     assert len(losses) == 2 and all(0 < loss < 30 for loss in losses)
     hub.requests.clear()
     data = small_data.folder(tmp_path / "senteval")
-    given = [f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping", f"cache={tmp_path / 'cache'}"]
-    shown = command("evaluate", "model=FacebookAI/roberta-base", *given)
-    assert "FacebookAI/roberta-base" in shown and not hub.asked("FacebookAI", "HEAD")  # from the cache
+    options = [f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping", f"cache={tmp_path / 'cache'}"]
+    shown = command("evaluate", "model=FacebookAI/roberta-base", *options)
+    assert "FacebookAI/roberta-base" in shown and not hub.received("FacebookAI", "HEAD")  # from the cache
 
 
 def _widen(tokenizer: Path, size: int) -> None:
@@ -303,13 +306,13 @@ def test_a_download_continues_after_the_connection_closed(
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 512)  # the library keeps complete chunks only
     hub.publish("org/tiny", folder)
     hub.cuts[WEIGHTS] = [(3000, "close")]
-    if int(huggingface_hub.__version__.split(".")[0]) < 2:  # before version 2 it does not try again by itself
+    if int(huggingface_hub.__version__.split(".")[0]) < 2:  # older versions do not retry
         with pytest.raises(UserError, match=r"^The download of org/tiny broke off .*: run it again\.$"):
             encoders.load("org/tiny")
     encoders.load("org/tiny")
-    assert [request.range for request in hub.asked("/cdn/")] == [None, "bytes=2560-"]
-    (kept,) = (tmp_path / "cache").rglob(f"snapshots/*/{WEIGHTS}")
-    assert kept.read_bytes() == (folder / WEIGHTS).read_bytes()
+    assert [request.range for request in hub.received("/cdn/")] == [None, "bytes=2560-"]
+    (cached,) = (tmp_path / "cache").rglob(f"snapshots/*/{WEIGHTS}")
+    assert cached.read_bytes() == (folder / WEIGHTS).read_bytes()
 
 
 def test_a_reset_connection_is_one_line_and_the_next_call_fetches_the_rest(
@@ -317,21 +320,18 @@ def test_a_reset_connection_is_one_line_and_the_next_call_fetches_the_rest(
 ) -> None:
     first = hub.publish("org/tiny", folder)
     hub.cuts[WEIGHTS] = [(3000, "reset")]
-    given = ("encoder=transformer", "encoder.name=org/tiny", "weights=auto")
-    found = run(tmp_path, *given)
+    found = run(tmp_path, "encoder=transformer", "encoder.name=org/tiny", "weights=auto")
     assert found.refused("The download of org/tiny broke off (", "): run it again."), found.error
     assert not list((tmp_path / "cache").rglob(f"snapshots/*/{WEIGHTS}"))
     with monkeypatch.context() as patch:
         patch.setattr(constants, "ENDPOINT", NOWHERE)
-        with pytest.raises(
-            UserError, match="not on this machine"
-        ):  # the settings are in the cache, the weights are not
-            encoders.load("org/tiny")
+        with pytest.raises(UserError, match="not on this machine"):
+            encoders.load("org/tiny")  # the cache has the settings, but not the weights
     hub.requests.clear()
     assert encoders.load("org/tiny").weights == "pretrained"
-    fetched = [request.path for request in hub.asked("/resolve/", "HEAD")]
+    fetched = [request.path for request in hub.received("/resolve/", "HEAD")]
     assert fetched == ["/org/tiny/resolve/main/config.json", f"/org/tiny/resolve/{first}/{WEIGHTS}"]
-    assert len(hub.asked("/cdn/")) == 1 and not hub.asked("/resolve/")
+    assert len(hub.received("/cdn/")) == 1 and not hub.received("/resolve/")
 
 
 def test_a_cut_download_notices_a_new_commit(folder: Path, hub: hub_server.Hub) -> None:

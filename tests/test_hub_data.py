@@ -1,4 +1,4 @@
-"""Data sets of the hub, from a server on this machine: read by every configuration, refused, kept in the cache."""
+"""Data sets of the hub, from a server on this machine: every configuration, refusals, the cache."""
 
 from __future__ import annotations
 
@@ -76,19 +76,19 @@ SMALL = (
 
 
 @pytest.mark.parametrize(
-    ("corpus", "named"),
+    ("corpus", "override"),
     [("hub", "corpus.dataset=org/texts"), ("wikitext103", None), ("openwebtext", None), ("lm1b", None)],
 )
 def test_the_configured_data_sets_are_read(
-    corpus: str, named: str | None, rows: list[str], hub: hub_server.Hub, tmp_path: Path
+    corpus: str, override: str | None, rows: list[str], hub: hub_server.Hub, tmp_path: Path
 ) -> None:
     commits = _publish_data(hub, rows)
-    config = compose.check([f"corpus={corpus}", *([named] if named else [])])
+    config = compose.check([f"corpus={corpus}", *([override] if override else [])])
     source = compose.build(config["corpus"], "corpus")
     found = [normalise(document.text) for document in source.documents()]
     assert found == ([f"= Title = {row}" for row in rows] if corpus == "wikitext103" else rows)
     assert source.rows.commit == commits[corpus]
-    assert not hub.asked("plain_text/test") and not hub.asked("wikitext-2")
+    assert not hub.received("plain_text/test") and not hub.received("wikitext-2")
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_a_new_commit_changes_the_fingerprint(rows: list[str], hub: hub_server.H
 
 
 @pytest.mark.parametrize(
-    ("given", "token", "access", "parts"),
+    ("arguments", "token", "access", "parts"),
     [
         (dict(dataset="org/txts"), None, "open", ["no such name", "or set HF_TOKEN"]),
         (dict(dataset="org/texts"), None, "private", ["no such name", "if it is private"]),
@@ -139,9 +139,11 @@ def test_a_new_commit_changes_the_fingerprint(rows: list[str], hub: hub_server.H
         (dict(dataset="Salesforce/wikitext"), None, "open", ["wikitext-103-raw-v1", "wikitext-2-raw-v1"]),
         (dict(dataset="billion-word-benchmark/lm1b"), None, "open", ["scripts are no longer supported"]),
     ],
+    ids=["misspelt", "private", "gated, logged out", "gated, logged in", "expired token", "no such branch",
+         "no such commit", "no such files", "no such split", "several configurations", "a script"],
 )  # fmt: skip
 def test_refusals_of_a_data_set_are_one_line(
-    given: dict[str, Any], token: str | None, access: hub_server.Access, parts: list[str], rows: list[str],
+    arguments: dict[str, Any], token: str | None, access: hub_server.Access, parts: list[str], rows: list[str],
     hub: hub_server.Hub, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     _publish_data(hub, rows)
@@ -149,15 +151,15 @@ def test_refusals_of_a_data_set_are_one_line(
     if token is not None:
         monkeypatch.setenv("HF_TOKEN", token)
     with pytest.raises(UserError) as refusal:
-        list(Hub(**given).read())
-    assert all(part in str(refusal.value) for part in (f"corpus.dataset={given['dataset']}", *parts))
+        list(Hub(**arguments).read())
+    assert all(part in str(refusal.value) for part in (f"corpus.dataset={arguments['dataset']}", *parts))
     assert "\n" not in str(refusal.value)
 
 
 def test_a_refused_data_set_leaves_no_files(rows: list[str], hub: hub_server.Hub, tmp_path: Path) -> None:
     _publish_data(hub, rows)
-    for given, part in (("revision=v1", "it has no revision 'v1'"), ("split=tran", "Bad split: tran")):
-        found = run(tmp_path, *SMALL, "corpus=hub", "corpus.dataset=org/texts", f"corpus.{given}")
+    for override, part in (("revision=v1", "it has no revision 'v1'"), ("split=tran", "Bad split: tran")):
+        found = run(tmp_path, *SMALL, "corpus=hub", "corpus.dataset=org/texts", f"corpus.{override}")
         assert found.refused("corpus.dataset=org/texts", part), found.error
     assert not (tmp_path / "run").exists() and not list(tmp_path.rglob("*.part"))
 

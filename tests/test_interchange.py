@@ -1,6 +1,6 @@
-"""Every objective trains every encoder: a few steps, a resumption to the same bits, an export that opens.
+"""Every objective trains every encoder: a few steps, a bit-identical resumption, an export that opens.
 
-Both lists are read from the configurations, so a new YAML is tried without being named here.
+Both lists are read from the configurations, so a new YAML is tested without a change here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from encoders.bag_of_words import BagOfWords
 from experiments import building, compose, experiment
 from experiments.overrides import CONFIGS
 
-SMALL = {  # for every key of an encoder or objective that sets a size
+SMALL = {  # values of all keys of encoders and objectives that set a size
     "hidden": 6,
     "word_size": 8,
     "vocab_size": 320,
@@ -70,7 +70,7 @@ CLASSES["encoders.transformer.Transformer"] = "bundled"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus of sentences, word vectors, and two encoders to be joined."""
+    """Returns a folder with a corpus, word vectors, and two encoders to concatenate."""
     folder = tmp_path_factory.mktemp("interchange")
     rng = random.Random(0)
     words = [f"{a}{b}" for a in ("ba", "ke", "li", "mo", "nu", "ra") for b in "dfgklmnrst"]
@@ -79,7 +79,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             sentences = [" ".join(rng.sample(words, rng.randint(6, 14))).capitalize() + "." for _ in range(12)]
             file.write(json.dumps({"text": " ".join(sentences)}) + "\n")
     with (folder / "vectors.txt").open("w") as file:
-        synthetic = Samples(kind="fr", pairs=200).source_texts()  # what GenSen is trained on without data
+        synthetic = Samples(kind="fr", pairs=200).source_texts()  # GenSen's training data if none are given
         for word in [*words, *sorted({word for text in synthetic for word in text.split()})]:
             file.write(f"{word} {' '.join(f'{rng.gauss(0, 1):.3f}' for _ in range(8))}\n")
     for part in ("one", "two"):
@@ -141,11 +141,11 @@ def overrides(objective: str, task: str | None, encoder: str, folder: Path) -> l
     ]
 
 
-def refusal(objective: str, task: str | None, encoder: str, chosen: Sequence[str] = ()) -> str | None:
+def refusal(objective: str, task: str | None, encoder: str, extra: Sequence[str] = ()) -> str | None:
     """Returns the expected refusal of a pair that cannot work; all other pairs must work."""
     options = keys("encoder", encoder)
-    masks = bool(keys("objective", objective).get("mlm_weight", 0)) and "objective.mlm_weight=0" not in chosen
-    bags = str(options["_target_"]).endswith(("BagOfWords", "Concatenated"))  # the one here joins two bags
+    masks = bool(keys("objective", objective).get("mlm_weight", 0)) and "objective.mlm_weight=0" not in extra
+    bags = str(options["_target_"]).endswith(("BagOfWords", "Concatenated"))  # two bags of words are concatenated
     if masks and bags:
         return "mask|word order"  # sop has both reasons
     if bags and (task == "P" or objective in ("conssent_mt", "sop")):
@@ -158,13 +158,16 @@ def refusal(objective: str, task: str | None, encoder: str, chosen: Sequence[str
 
 
 def try_pair(
-    objective: str, task: str | None, encoder: str, folder: Path, out: Path, chosen: Sequence[str] = ()
+    objective: str, task: str | None, encoder: str, folder: Path, out: Path, extra: Sequence[str] = ()
 ) -> None:
-    """Trains the pair, resumes it and opens its export; of an impossible pair, checks the refusal."""
-    config = compose.check([*overrides(objective, task, encoder, folder), *chosen, f"run_dir={out}"])
-    if missing := refusal(objective, task, encoder, chosen):
-        read = patch.object(building, "prepare", side_effect=AssertionError("text was read before the refusal"))
-        with pytest.raises(UserError, match=missing) as refused, read:
+    """Trains the pair, resumes it and opens its export; for an impossible pair, checks the refusal."""
+    config = compose.check([*overrides(objective, task, encoder, folder), *extra, f"run_dir={out}"])
+    if reason := refusal(objective, task, encoder, extra):
+        error = AssertionError("text was read before the refusal")
+        with (
+            pytest.raises(UserError, match=reason) as refused,
+            patch.object(building, "prepare", side_effect=error),
+        ):
             experiment.run(config)
         assert "\n" not in str(refused.value) and not out.exists()
         return
@@ -180,7 +183,7 @@ def try_pair(
     assert (run / "metrics.jsonl").read_bytes() == metrics
     assert np.isfinite(vectors).all() and vectors.dtype == np.float32
     assert (encoders.load(run / "encoder").encode(SENTENCES) == vectors).all()
-    if "synthetic_pairs" in keys("objective", objective):  # named wherever the encoder is described
+    if "synthetic_pairs" in keys("objective", objective):  # every description of the encoder must say so
         for path in ("config.yaml", "quick.json", "samples.md", "encoder/README.md", "encoder/encoder.json"):
             assert "synthetic" in (run / path).read_text(encoding="utf-8").replace("synthetic_pairs", ""), path
 
@@ -204,8 +207,8 @@ def test_every_objective_trains_every_encoder(
 @pytest.mark.parametrize("encoder", [*CLASSES.values()])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_variant_of_an_objective_trains(variant: str, encoder: str, folder: Path, tmp_path: Path) -> None:
-    objective, chosen = VARIANTS[variant]
-    try_pair(objective, None, encoder, folder, tmp_path / "run", chosen)
+    objective, extra = VARIANTS[variant]
+    try_pair(objective, None, encoder, folder, tmp_path / "run", extra)
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)

@@ -1,4 +1,4 @@
-"""Without the packages that only some corpora, the classifiers on a CPU, or MTEB need."""
+"""Commands without the packages that only some corpora, the classifiers on a CPU, or MTEB need."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ sys.argv = ["evaluate.py", "mteb", "models=random_vectors", "tasks=STS12"]
 try:
     evaluate.main()
 finally:
-    assert "torch" not in sys.modules  # its import takes seconds
+    assert "torch" not in sys.modules  # the refusal comes before this import, which takes seconds
 """
 
 

@@ -42,7 +42,7 @@ def _swap(value: Any, place: tuple[Any, ...], other: Any) -> Any:
 
 
 def _damage(folder: Path, outside: Path, data: st.DataObject, times: int = 1) -> None:
-    """Damages ``times`` files below ``folder``: drops, truncates, links or nests them, or retypes one value."""
+    """Damages ``times`` files below ``folder``: deletes, truncates, links or replaces them, or changes a value."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     for path in data.draw(st.lists(st.sampled_from(paths), min_size=times, max_size=times, unique=True)):
         if path.is_file() and path.resolve().is_relative_to(folder.resolve()):  # its folder may have become a link
@@ -50,10 +50,10 @@ def _damage(folder: Path, outside: Path, data: st.DataObject, times: int = 1) ->
 
 
 def _damage_file(path: Path, folder: Path, outside: Path, data: st.DataObject) -> None:
-    ways = ["drop", "truncate", "flip", "link", "link folder"]
+    ways = ["delete", "truncate", "flip", "link", "link folder"]
     ways += ["swap", "swap", "swap", "nest"] if path.suffix in (".json", ".yaml") else []
     way = data.draw(st.sampled_from(ways))
-    if way == "drop":
+    if way == "delete":
         path.unlink()
     elif way == "truncate":
         path.write_bytes(path.read_bytes()[: data.draw(st.integers(0, max(0, path.stat().st_size - 1)))])
@@ -84,8 +84,8 @@ def _mutations(count: int) -> Any:
 
 
 def _try_model(name: str, times: int, data: st.DataObject) -> None:
-    with tempfile.TemporaryDirectory() as made:
-        root = Path(made)
+    with tempfile.TemporaryDirectory() as temporary:
+        root = Path(temporary)
         shutil.copytree(FIXTURES / "folders" / name / "encoder", root / "model")
         (root / "outside").mkdir()
         _damage(root / "model", root / "outside", data, times)
@@ -98,8 +98,8 @@ def _try_model(name: str, times: int, data: st.DataObject) -> None:
 
 
 def _try_run(data: st.DataObject) -> None:
-    with tempfile.TemporaryDirectory() as made:
-        root = Path(made)
+    with tempfile.TemporaryDirectory() as temporary:
+        root = Path(temporary)
         shutil.copytree(FIXTURES / "folders" / "unfinished", root / "runs" / "one")
         shutil.copytree(FIXTURES / "folders" / "gru", root / "runs" / "two")
         shutil.copy(FIXTURES / "corpus.jsonl", root)

@@ -1,4 +1,4 @@
-"""The set-up: one Python of many, ranges in setup.cfg, and exact versions in requirements/constraints.txt."""
+"""The set-up: Python interpreter, version ranges in setup.cfg, pinned versions in requirements/constraints.txt."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def test_the_pinned_version_is_in_the_range(requirement: str) -> None:
 def test_supported_pythons_match_the_readme() -> None:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg", encoding="utf-8")
-    named = re.findall(r"Python :: (\S+)", config["metadata"]["classifiers"])
-    text = f"Python {named[0]} or later (tested on {', '.join(named[:-1])} and {named[-1]})"
+    versions = re.findall(r"Python :: (\S+)", config["metadata"]["classifiers"])
+    text = f"Python {versions[0]} or later (tested on {', '.join(versions[:-1])} and {versions[-1]})"
     assert text in (ROOT / "README.md").read_text(encoding="utf-8")
-    assert config["options"]["python_requires"] == f">={named[0]}"
+    assert config["options"]["python_requires"] == f">={versions[0]}"
 
 
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -68,7 +68,7 @@ def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def interpreter(tmp_path: Path) -> Path:
-    """A stand-in for Python that fails when it should make an environment."""
+    """Returns a stand-in for Python that fails when it is to create an environment."""
     path = tmp_path / "python3.99"
     path.write_text(f'#!/bin/sh\n[ "$1" = -m ] && exit 9\nexec {sys.executable} "$@"\n')
     path.chmod(0o755)
@@ -105,7 +105,7 @@ def test_windows_is_refused_in_one_line() -> None:
 
 @pytest.mark.parametrize("name", ["run", "evaluate", "compare", "reproduce", "runs"])
 def test_missing_packages_are_reported_in_one_line(name: str) -> None:
-    """With -S Python does not find installed packages."""
+    """With -S, Python finds no installed packages."""
     command = [sys.executable, "-S", f"experiments/{name}.py"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2

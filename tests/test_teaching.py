@@ -1,4 +1,4 @@
-"""The teaching notebooks: each runs from top to bottom, leaves nothing behind, and is stored fit to be read."""
+"""The teaching notebooks: each runs from top to bottom, leaves no files, and is stored with its outputs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "teaching"
 NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
 PACKAGES = ("analysis", "data", "encoders", "experiments", "objectives")
-FAST = "1-spans-and-nt-xent.ipynb"  # reads the corpus for all of them; each of the others would add as much again
+FAST = "1-spans-and-nt-xent.ipynb"  # the others, each of which takes about as long, are marked slow
 MOST_BYTES = 250_000
 LINK = re.compile(r"\]\(([^)#]+)\)")
-# Where this or another machine keeps things, what a person is called there, and what differs in each execution.
+# Absolute paths, which may contain a user's name, and warnings, which differ between executions.
 PRIVATE = re.compile(r"(?<![\w.])/(home|Users|root|tmp|work|opt|usr|var)/|site-packages|[A-Z]:\\|Warning\b")
 
 
@@ -32,12 +32,14 @@ def outputs(notebook: Any) -> list[Any]:
 
 
 def printed(notebook: Any, stream: str = "stdout") -> str:
-    return "".join(one.text for one in outputs(notebook) if one.output_type == "stream" and one.name == stream)
+    return "".join(
+        output.text for output in outputs(notebook) if output.output_type == "stream" and output.name == stream
+    )
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout of its own, so that the corpus is read into its cache: by the first notebook, for all of them."""
+    """Returns a copy of the packages, in whose cache the first notebook stores the corpus for the others."""
     tree = tmp_path_factory.mktemp("checkout")
     for package in PACKAGES:
         shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -49,7 +51,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_a_notebook_runs_and_leaves_no_files(name: str, tree: Path, tmp_path: Path) -> None:
     client = NotebookClient(read(name), timeout=900, resources={"metadata": {"path": str(tmp_path / "here")}})
-    # Without folders to look for kernels in it starts ipykernel under this interpreter, installed as one or not.
+    # Without folders to search for kernels, it starts ipykernel with this interpreter.
     manager = client.create_kernel_manager()
     manager.kernel_spec_manager.kernel_dirs = []
     manager.shutdown_wait_time = 60  # on a busy machine 5 s are too few to remove the temporary folder
@@ -68,7 +70,7 @@ def test_a_notebook_runs_and_leaves_no_files(name: str, tree: Path, tmp_path: Pa
 
 
 def files(folder: Path) -> set[str]:
-    """All files below ``folder`` but those of the cache, and the kernels that Numba compiles."""
+    """Returns all files below ``folder`` except those of the cache and compiled code."""
     found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     return {str(path) for path in found if {".cache", "__pycache__"}.isdisjoint(path.parts)}
 

@@ -24,7 +24,7 @@ VECTORS = np.load(FIXTURES / "vectors.npz")
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folder of a copy of all runs, in a working directory that has their corpus."""
+    """Returns the folder with a copy of all runs; the working directory has their corpus."""
     shutil.copytree(FIXTURES, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
@@ -57,7 +57,7 @@ def test_exports_open(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(VECTORS))
 def test_runs_are_continued(name: str, folders: Path, tmp_path: Path) -> None:
     config = yaml.safe_load((folders / name / "config.yaml").read_text())
-    kind = name if name != "concatenated" else "bilstm_max"  # several of which are trained side by side
+    kind = name if name != "concatenated" else "bilstm_max"  # ConsSent-MT trains several side by side
     chosen = [f"objective={config['names']['objective']}", f"encoder={kind}", f"warm_start=folders/{name}"]
     if "task" in config["objective"]:
         chosen += [f"objective.task={config['objective']['task']}", f"objective.k={config['objective']['k']}"]
@@ -91,7 +91,7 @@ def test_exports_are_evaluated_to_the_same_scores(folders: Path, tmp_path: Path)
     before, now = read_results(folders / "transformer").tasks, read_results(tmp_path / "new").tasks
     assert {name: task["test"] for name, task in now.items()} == pytest.approx(
         {name: before[name]["test"] for name in now},
-        abs=0.11,  # one example of Length, at most
+        abs=0.11,  # at most one example of Length
     )
 
 

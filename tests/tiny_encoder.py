@@ -1,4 +1,4 @@
-"""Encoder of a few hundred weights with dropout, context and an MLM head; its gradients can be checked exactly."""
+"""Encoder of a few hundred weights, small enough for gradient checks, with dropout, context and an MLM head."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMAT = TokenFormat(
 
 
 class TinyEncoder(Encoder):
-    """Embedding, dropout, one attention-like mix over real tokens, mean pooling; tied output layer."""
+    """Embeddings with dropout, mixed with their mean over real tokens; mean pooling; tied output layer."""
 
     def __init__(self, width: int = 6, dropout: float = 0.0, format: TokenFormat = FORMAT) -> None:
         super().__init__()

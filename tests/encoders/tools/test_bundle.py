@@ -35,10 +35,10 @@ def test_a_bundled_encoder_opens_by_name_in_half_precision(
 ) -> None:
     folder = bundle.bundle(run, "small", into=tmp_path)
     monkeypatch.setattr(starts, "CHECKPOINTS", tmp_path)
-    before, after = (encoders.load(place).encode(SENTENCES) for place in (run / "encoder", "small"))
+    before, after = (encoders.load(name).encode(SENTENCES) for name in (run / "encoder", "small"))
     np.testing.assert_allclose(after, before, atol=5e-3)
-    halved = (folder / "model.safetensors").stat().st_size
-    assert halved < 0.6 * (run / "encoder" / "model.safetensors").stat().st_size
+    half_size = (folder / "model.safetensors").stat().st_size
+    assert half_size < 0.6 * (run / "encoder" / "model.safetensors").stat().st_size
     opened = encoders.load(folder)
     assert isinstance(opened, Transformer) and opened.has_mlm_head
     assert opened.model.config.hidden_dropout_prob == 0.1

@@ -45,7 +45,7 @@ def tiny(kind: type[Recurrent] = GRU, **arguments: Any) -> Any:
 
 @pytest.fixture
 def make_vectors(tmp_path: Path) -> Any:
-    """Returns a function that writes word vectors; the encoder's become an affine map of them, plus noise."""
+    """Returns a function that writes word vectors and sets the encoder's to an affine map of them plus noise."""
 
     def make(encoder: Recurrent, words: list[str], noise: float = 0.0, width: int = 3) -> WordVectors:
         rng = np.random.default_rng(1)
@@ -54,8 +54,8 @@ def make_vectors(tmp_path: Path) -> Any:
         with torch.no_grad():
             for word, row in zip(words, rows, strict=True):
                 if word in encoder.tokenizer.get_vocab():
-                    own = row @ matrix + constant + noise * rng.normal(size=6)
-                    encoder.embedding.weight[encoder.tokenizer.convert_tokens_to_ids(word)] = torch.tensor(own)
+                    mapped = row @ matrix + constant + noise * rng.normal(size=6)
+                    encoder.embedding.weight[encoder.tokenizer.convert_tokens_to_ids(word)] = torch.tensor(mapped)
         path = tmp_path / "vectors.txt"
         path.write_text("".join(f"{w} {' '.join(map(str, row))}\n" for w, row in zip(words, rows, strict=True)))
         return WordVectors(path)
@@ -74,7 +74,7 @@ def test_a_linear_map_between_vocabularies_is_recovered(kind: type[Recurrent], m
     size = len(encoder.tokenizer)
     assert len(expanded.tokenizer) == expanded.format.vocab_size == len(expanded.embedding.weight) == size + 4
     ids = expanded.tokenizer.convert_tokens_to_ids(NEW)
-    assert ids == [size, size + 1, size + 2, size + 3]  # in the file's order
+    assert ids == [size, size + 1, size + 2, size + 3]  # in the order of the file
     assert expanded.tokenizer.get_vocab().items() >= encoder.tokenizer.get_vocab().items()
     assert torch.equal(expanded.embedding.weight[:size], before) and torch.equal(encoder.embedding.weight, before)
     regression = LinearRegression().fit(
@@ -95,9 +95,9 @@ def test_old_words_encode_as_before_and_new_ones_differ(make_vectors: Any, tmp_p
     assert not expanded.has_mlm_head and encoder.has_mlm_head
     assert expanded.format.max_length == 30 and expanded.format.prefix == encoder.format.prefix
     expanded.save(tmp_path / "expanded")
-    again = encoders.load(tmp_path / "expanded")
-    assert type(again) is GRU
-    np.testing.assert_array_equal(again.encode(new), expanded.encode(new))
+    reloaded = encoders.load(tmp_path / "expanded")
+    assert type(reloaded) is GRU
+    np.testing.assert_array_equal(reloaded.encode(new), expanded.encode(new))
     ids = [np.array(row) for row in expanded.tokenizer(new)["input_ids"]]
     expanded.train()(Tokens.pad(ids, 1)).sentence.sum().backward()
     assert expanded.embedding.weight.grad is not None and encoder.embedding.weight.grad is None
@@ -108,7 +108,7 @@ def test_the_exact_form_of_a_word_is_preferred_to_another_case(make_vectors: Any
     vectors = make_vectors(encoder, ["Zebra", "OKAPI", *KNOWN, "okapi", "Okapi"])
     expanded, report = expand(encoder, vectors, "vectors.txt")
     assert report.added == 2
-    both = expanded.embedding.weight[expanded.tokenizer.convert_tokens_to_ids(["zebra", "okapi"])].detach()
+    new_vectors = expanded.embedding.weight[expanded.tokenizer.convert_tokens_to_ids(["zebra", "okapi"])].detach()
     cased, _ = expand(tiny(lowercase=False), vectors, "vectors.txt")
     assert {"Zebra", "OKAPI", "okapi", "Okapi"} <= cased.tokenizer.get_vocab().keys()
     sources = vectors.vectors[[0, vectors.stoi["okapi"]]].double()
@@ -116,7 +116,7 @@ def test_the_exact_form_of_a_word_is_preferred_to_another_case(make_vectors: Any
         vectors.vectors[2:62].double(),
         encoder.embedding.weight.detach()[encoder.tokenizer.convert_tokens_to_ids(KNOWN)].double(),
     )
-    np.testing.assert_allclose(both, regression.predict(sources), atol=1e-5)
+    np.testing.assert_allclose(new_vectors, regression.predict(sources), atol=1e-5)
 
 
 def test_the_fit_is_measured_on_held_out_words(make_vectors: Any) -> None:
@@ -125,7 +125,7 @@ def test_the_fit_is_measured_on_held_out_words(make_vectors: Any) -> None:
     exact = expand(encoder, make_vectors(encoder, words, noise=0.0, width=30), "a")[1]
     noisy = expand(encoder, make_vectors(encoder, words, noise=3.0, width=30), "a")[1]
     assert exact.r2 > 0.999 > 0.9 > noisy.r2 and exact.cosine > noisy.cosine
-    assert noisy.held_out == 6  # a map from 30 numbers almost fits the other 54 words, noise included
+    assert noisy.held_out == 6  # on the 54 words of the fit, 30 dimensions fit even the noise almost perfectly
 
 
 def test_too_few_shared_words_are_refused(make_vectors: Any) -> None:
@@ -151,13 +151,13 @@ def test_the_command_expands_a_folder(
     output = capsys.readouterr().out
     assert "shared      60 words" in output and "added       4 words to 65" in output
     assert "cosine 1.000, R^2 1.000 on 6 shared words held out" in output
-    again = encoders.load(new)
-    assert len(again.tokenizer) == 69 and "expanded to 69 words by vectors.txt" in again.origin
+    reloaded = encoders.load(new)
+    assert len(reloaded.tokenizer) == 69 and "expanded to 69 words by vectors.txt" in reloaded.origin
     card = (new / "README.md").read_text()
     assert "| expansion.added | 4 |" in card and "expanded to 69 words" in card
     assert card.endswith("## Before the expansion\n\n## Old\n\n### Data\n\nbooks\n") and "kiros" in card
     opened = pytest.importorskip("sentence_transformers").SentenceTransformer(str(new), device="cpu")
-    np.testing.assert_allclose(opened.encode(["w3 zebra w1"]), again.encode(["w3 zebra w1"]), atol=1e-5)
+    np.testing.assert_allclose(opened.encode(["w3 zebra w1"]), reloaded.encode(["w3 zebra w1"]), atol=1e-5)
 
     BagOfWords(vectors=file).save(tmp_path / "bag")
     other = tmp_path / "other"
@@ -181,12 +181,12 @@ def test_expansion_with_real_words_and_vectors() -> None:
     lines = suite_data("senteval/downstream/CR/custrev.pos").read_text("latin-1").splitlines()
     vectors = WordVectors(path)
     encoder = GRU(hidden=8, word_size=20, texts=lambda: lines, min_count=1)
-    # As if trained on this text: a linear map of GloVe's vectors, plus noise.
+    # Stands in for training on this text: a linear map of GloVe's vectors, plus noise.
     known = encoder.tokenizer.get_vocab()
-    image = torch.randn(100, 20, generator=torch.Generator().manual_seed(0))
+    matrix = torch.randn(100, 20, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        for word, place in known.items():
-            encoder.embedding.weight[place] += 0.05 * vectors.get_vecs_by_tokens(word) @ image
+        for word, row in known.items():
+            encoder.embedding.weight[row] += 0.05 * vectors.get_vecs_by_tokens(word) @ matrix
     expanded, report = expand(encoder, vectors, path.name)
     assert report.shared > 1000 and report.shared + report.added > 0.95 * len(vectors.words)
     assert report.cosine > 0.8 and len(expanded.tokenizer) == len(known) + report.added
@@ -210,4 +210,4 @@ def test_words_are_mapped_block_by_block(make_vectors: Any, monkeypatch: pytest.
         torch.equal(in_blocks.embedding.weight, at_once.embedding.weight)
         and not in_blocks.embedding.weight.isnan().any()
     )
-    assert sorted(sizes) == [2, *[8] * 6, 60, 60]  # the file's 110 words are never doubled together
+    assert sorted(sizes) == [2, *[8] * 6, 60, 60]  # never all 110 words of the file at once
