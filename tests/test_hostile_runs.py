@@ -33,7 +33,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
         patch.setattr(checkpoint, "finish", lambda root: None)  # otherwise it could not be resumed
         tiny.run(
-            folder, "budget.steps=4", "checkpoint.every=2", "checkpoint.keep_last=9", f"run_dir={folder / 'run'}"
+            folder,
+            "processes=1",
+            "budget.steps=4",
+            "checkpoint.every=2",
+            "checkpoint.keep_last=9",
+            f"run_dir={folder / 'run'}",
         )
     return folder
 

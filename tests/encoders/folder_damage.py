@@ -56,7 +56,7 @@ def save_all(root: Path) -> None:
 
 
 def put(file: str, content: str | bytes) -> Damage:
-    """Replaces a file."""
+    """Creates or replaces a file."""
 
     def damage(folder: Path) -> None:
         (folder / file).parent.mkdir(exist_ok=True)
@@ -66,7 +66,7 @@ def put(file: str, content: str | bytes) -> Damage:
 
 
 def change(file: str, **values: Any) -> Damage:
-    """Sets keys of a JSON file; None removes one."""
+    """Sets keys of a JSON file; keys whose value is None are removed."""
 
     def damage(folder: Path) -> None:
         path = folder / file
@@ -142,7 +142,7 @@ def index(**names: str) -> Damage:
 
 
 def table(value: Any, key: str = "model", file: str = "tokenizer.json") -> Damage:
-    """Sets a key of tokenizer.json."""
+    """Sets a key of a JSON file, by default tokenizer.json."""
     return change(file, **{key: value})
 
 

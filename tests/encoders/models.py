@@ -29,8 +29,8 @@ def texts() -> list[str]:
 def shape(model_type: str = "roberta", **more: Any) -> dict[str, Any]:
     sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
     positions = 66 if model_type == "roberta" else 64
-    own = {"embedding_size": 16} if model_type == "albert" else {}
-    return {"model_type": model_type, **sizes, "max_position_embeddings": positions, **own, **more}
+    family_sizes = {"embedding_size": 16} if model_type == "albert" else {}
+    return {"model_type": model_type, **sizes, "max_position_embeddings": positions, **family_sizes, **more}
 
 
 def tiny(model_type: str = "roberta", **arguments: Any) -> Transformer:

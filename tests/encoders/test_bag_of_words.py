@@ -53,7 +53,7 @@ def encoder(tmp_path: Path) -> BagOfWords:
     return BagOfWords(vectors=write_vectors(tmp_path))
 
 
-def by_hand(sentence: str, words: dict[str, list[float]] = WORDS) -> np.ndarray:
+def bow_mean(sentence: str, words: dict[str, list[float]] = WORDS) -> np.ndarray:
     """Returns the vector of SentEval's examples/bow.py: the mean over known words, zeros without any."""
     found = [words[word] for word in sentence.split() if word in words]
     return np.mean(found, axis=0) if found else np.zeros(2)
@@ -62,7 +62,7 @@ def by_hand(sentence: str, words: dict[str, list[float]] = WORDS) -> np.ndarray:
 def test_the_vector_is_the_mean_over_known_words(encoder: BagOfWords) -> None:
     vectors = encoder.encode(SENTENCES)
     assert vectors.dtype == np.float32 and encoder.dimension == 2
-    np.testing.assert_allclose(vectors, [by_hand(sentence) for sentence in SENTENCES], rtol=1e-6)
+    np.testing.assert_allclose(vectors, [bow_mean(sentence) for sentence in SENTENCES], rtol=1e-6)
     np.testing.assert_array_equal(vectors[[1, 3, 4]], 0)
     np.testing.assert_array_equal(encoder.encode(["", "x"]), np.zeros((2, 2)))
     assert encoder.encode([]).shape == (0, 2)
@@ -72,7 +72,7 @@ def test_the_vector_is_the_mean_over_known_words(encoder: BagOfWords) -> None:
 def test_the_vector_is_the_mean_for_any_words(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
     sentence = " ".join(words)
     [vector] = BagOfWords(vectors=write_vectors(tmp_path_factory.mktemp("bag"))).encode([sentence])
-    np.testing.assert_allclose(vector, by_hand(sentence), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(vector, bow_mean(sentence), rtol=1e-5, atol=1e-6)
 
 
 def test_words_are_looked_up_as_written_or_in_lower_case(tmp_path: Path) -> None:
@@ -93,11 +93,11 @@ def test_an_export_opens_here_and_in_sentence_transformers(lowercase: bool, tmp_
     encoder.save(tmp_path / "runs" / "encoder")
     opened = sentence_transformers.SentenceTransformer(str(tmp_path / "runs" / "encoder"), device="cpu")
     np.testing.assert_allclose(opened.encode(SENTENCES), vectors, atol=1e-5)
-    again = encoders.load(tmp_path / "runs" / "encoder")
-    assert isinstance(again, BagOfWords) and not again.training
-    np.testing.assert_array_equal(again.encode(SENTENCES), vectors)
-    assert (again.weights, again.format) == ("pretrained", encoder.format)
-    assert again.origin == f"continued from {tmp_path / 'runs' / 'encoder'}; before that: {encoder.origin}"
+    reloaded = encoders.load(tmp_path / "runs" / "encoder")
+    assert isinstance(reloaded, BagOfWords) and not reloaded.training
+    np.testing.assert_array_equal(reloaded.encode(SENTENCES), vectors)
+    assert (reloaded.weights, reloaded.format) == ("pretrained", encoder.format)
+    assert reloaded.origin == f"continued from {tmp_path / 'runs' / 'encoder'}; before that: {encoder.origin}"
     assert encoder.origin == f"word vectors of {tmp_path / 'words.txt'}, 6 x 2"
 
 
@@ -106,7 +106,7 @@ def test_vectors_of_real_sentences_equal_sentevals_bow(tmp_path: Path) -> None:
     lines = suite_data("senteval/downstream/CR/custrev.pos").read_text("latin-1").splitlines()[:500]
     sentences = [" ".join(line.split()) for line in lines]
     glove = WordVectors(path)
-    table = {word: glove.vectors[place].double().numpy() for word, place in glove.stoi.items()}
+    table = {word: glove.vectors[row].double().numpy() for word, row in glove.stoi.items()}
     expected = [
         np.mean([table[word] for word in sentence.split() if word in table] or [np.zeros(100)], axis=0)
         for sentence in sentences
@@ -125,7 +125,7 @@ def test_the_word_vectors_receive_gradients(encoder: BagOfWords) -> None:
     assert ids[0].tolist() == [0, 1, 4]
     encoding = encoder(Tokens.pad(ids, encoder.format.pad_id))
     assert encoding.states.shape == (2, 3, 2)
-    np.testing.assert_allclose(encoding.sentence[0].detach().numpy(), by_hand("the Cat ."), rtol=1e-6)
+    np.testing.assert_allclose(encoding.sentence[0].detach().numpy(), bow_mean("the Cat ."), rtol=1e-6)
     encoding.sentence.sum().backward()
     gradient = encoder.embedding.weight.grad
     assert gradient is not None
@@ -138,7 +138,7 @@ def test_the_word_vectors_receive_gradients(encoder: BagOfWords) -> None:
 def test_a_corpus_is_tokenised_to_its_known_words(encoder: BagOfWords, tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("the Cat said\nthe a .\n")
     store = prepare(Text(path=str(tmp_path / "corpus.txt")), encoder.tokenizer, cache=tmp_path / "stores")
-    assert sorted(store[place].tolist() for place in range(len(store))) == [[0, 1], [0, 2, 4]]
+    assert sorted(store[number].tolist() for number in range(len(store))) == [[0, 1], [0, 2, 4]]
 
 
 def test_saving_replaces_only_an_encoders_folder(encoder: BagOfWords, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def pair() -> Concatenated:
 
 
 @pytest.fixture
-def mixed(tmp_path: Path) -> list[str]:
+def folders(tmp_path: Path) -> list[str]:
     """Returns the folders of two encoders with different tokenizers."""
     (tmp_path / "vectors.txt").write_text("the 1 2\ndog 3 4\ncat 5 -6\n")
     BagOfWords(vectors=str(tmp_path / "vectors.txt")).save(tmp_path / "bag")
@@ -38,7 +38,7 @@ def test_states_and_vectors_stand_side_by_side() -> None:
     encoder = pair()
     first, second = encoder.members
     tokens = Tokens.pad(ROWS, encoder.format.pad_id)
-    encoding, *parts = (one(tokens) for one in (encoder, first, second))
+    encoding, *parts = (model(tokens) for model in (encoder, first, second))
     assert (encoder.dimension, encoder.state_dimension) == (14, 14)
     assert torch.equal(encoding.states, torch.cat([part.states for part in parts], dim=2))
     assert torch.equal(encoding.sentence, torch.cat([part.sentence for part in parts], dim=1))
@@ -58,11 +58,11 @@ def test_both_members_are_trained() -> None:
     assert all(member.training for member in encoder.members)
     encoder(Tokens.pad(ROWS, 1)).sentence.sum().backward()
     assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in encoder.parameters())
-    alone = encoder.members[0]
-    before = [weight.grad.clone() for weight in alone.parameters() if weight.grad is not None]
-    alone.zero_grad()
-    alone(Tokens.pad(ROWS, 1)).sentence.sum().backward()
-    for weight, gradient in zip(alone.parameters(), before, strict=True):
+    member = encoder.members[0]
+    before = [weight.grad.clone() for weight in member.parameters() if weight.grad is not None]
+    member.zero_grad()
+    member(Tokens.pad(ROWS, 1)).sentence.sum().backward()
+    for weight, gradient in zip(member.parameters(), before, strict=True):
         assert weight.grad is not None
         torch.testing.assert_close(weight.grad, gradient)
 
@@ -71,12 +71,12 @@ def test_a_folder_holds_both_members_and_each_opens_by_itself(tmp_path: Path) ->
     encoder = pair()
     vectors, before = encoder.encode(SENTENCES), fingerprint(encoder)
     encoder.save(tmp_path / "both")
-    again = encoders.load(tmp_path / "both")
-    assert isinstance(again, Concatenated) and not again.training and not again.untrained
-    np.testing.assert_array_equal(again.encode(SENTENCES), vectors)
-    assert fingerprint(again) == before
-    assert again.weights == "random" and again.format == encoder.format
-    assert again.origin == f"continued from {tmp_path / 'both'}; before that: {encoder.origin}"
+    reloaded = encoders.load(tmp_path / "both")
+    assert isinstance(reloaded, Concatenated) and not reloaded.training and not reloaded.untrained
+    np.testing.assert_array_equal(reloaded.encode(SENTENCES), vectors)
+    assert fingerprint(reloaded) == before
+    assert reloaded.weights == "random" and reloaded.format == encoder.format
+    assert reloaded.origin == f"continued from {tmp_path / 'both'}; before that: {encoder.origin}"
     assert encoder.origin == "; ".join(f"{n} of 2: {m.origin}" for n, m in enumerate(encoder.members, start=1))
     assert encoder.untrained
     single = pytest.importorskip("sentence_transformers").SentenceTransformer(
@@ -87,29 +87,29 @@ def test_a_folder_holds_both_members_and_each_opens_by_itself(tmp_path: Path) ->
     card = (tmp_path / "both" / "README.md").read_text()
     assert "Only this suite opens the folder as a whole" in card and "encoders.load(" in card
     assert "SentenceTransformer(" not in card and "library_name" not in card
-    again.save(tmp_path / "both", card="# A card\n")
+    reloaded.save(tmp_path / "both", card="# A card\n")
     assert (tmp_path / "both" / "README.md").read_text() == "# A card\n"
-    twice = Concatenated([again, tiny()])
-    twice.save(tmp_path / "nested")
-    assert fingerprint(encoders.load(tmp_path / "nested")) == fingerprint(twice)
+    nested = Concatenated([reloaded, tiny()])
+    nested.save(tmp_path / "nested")
+    assert fingerprint(encoders.load(tmp_path / "nested")) == fingerprint(nested)
 
 
-def test_encoders_of_different_tokenizers_can_only_encode(mixed: list[str], tmp_path: Path) -> None:
-    encoder = Concatenated(paths=mixed)
-    bag, bilstm = (encoders.load(path) for path in mixed)
+def test_encoders_of_different_tokenizers_can_only_encode(folders: list[str], tmp_path: Path) -> None:
+    encoder = Concatenated(paths=folders)
+    bag, bilstm = (encoders.load(path) for path in folders)
     expected = np.hstack([bag.encode(SENTENCES), bilstm.encode(SENTENCES)])
     np.testing.assert_array_equal(encoder.encode(SENTENCES), expected)
     generator = (text for text in SENTENCES)
     np.testing.assert_array_equal(encoder.encode(generator), expected)  # type: ignore[arg-type]
-    assert encoder.weights == "random"  # those of the BiLSTM
+    assert encoder.weights == "random"  # the BiLSTM's
     with pytest.raises(ValueError, match="different tokenizers or token formats: only encode works for them"):
         encoder(Tokens.pad(ROWS, 1))
     with pytest.raises(ValueError, match=r"encoder\.paths must name encoders of the same tokenizer and length"):
-        Concatenated(paths=mixed, texts=texts)
+        Concatenated(paths=folders, texts=texts)
     encoder.save(tmp_path / "both")
-    again = Concatenated.load(tmp_path / "both")
-    np.testing.assert_array_equal(again.encode(SENTENCES), expected)
-    assert fingerprint(again) == fingerprint(encoder)
+    reloaded = Concatenated.load(tmp_path / "both")
+    np.testing.assert_array_equal(reloaded.encode(SENTENCES), expected)
+    assert fingerprint(reloaded) == fingerprint(encoder)
 
 
 def test_a_transformer_can_be_joined_with_a_bilstm() -> None:
@@ -122,9 +122,9 @@ def test_tokenizers_of_different_maximum_lengths_are_different(tmp_path: Path) -
     tiny(max_length=4).save(tmp_path / "two")
     with pytest.raises(ValueError, match="the same tokenizer and length"):
         Concatenated(paths=[str(tmp_path / "one"), str(tmp_path / "two")], texts=texts)
-    together = Concatenated(paths=[str(tmp_path / "one")] * 2, texts=texts)
-    assert together(Tokens.pad(ROWS, 1)).sentence.shape == (6, 16)
-    assert not together.untrained and together.weights == "random"
+    encoder = Concatenated(paths=[str(tmp_path / "one")] * 2, texts=texts)
+    assert encoder(Tokens.pad(ROWS, 1)).sentence.shape == (6, 16)
+    assert not encoder.untrained and encoder.weights == "random"
 
 
 def test_every_setting_that_changes_vectors_changes_the_fingerprint() -> None:
@@ -146,7 +146,7 @@ def test_the_fallback_of_a_member_is_reported() -> None:
     assert Concatenated([*encoder.members, tiny()]).fallback == "other weights"
 
 
-def test_impossible_arguments_are_refused(mixed: list[str], tmp_path: Path) -> None:
+def test_impossible_arguments_are_refused(folders: list[str], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"encoder\.paths must name two or more encoders\. Got \[\] instead\."):
         Concatenated()
     with pytest.raises(ValueError, match=r"encoder\.paths must name two or more encoders\. Got \['a'\] instead\."):
@@ -154,11 +154,11 @@ def test_impossible_arguments_are_refused(mixed: list[str], tmp_path: Path) -> N
     with pytest.raises(ValueError, match=r"Two or more encoders are concatenated\. Got 1 instead\."):
         Concatenated([tiny()])
     with pytest.raises(ValueError, match=r"encoder\.weights must be auto or pretrained .* Got random instead\."):
-        Concatenated(paths=mixed, weights="random")
+        Concatenated(paths=folders, weights="random")
     with pytest.raises(UserError, match=r"^concatenated has no mask token, and the objective"):
-        Concatenated(paths=mixed, require_mask_token=True)
+        Concatenated(paths=folders, require_mask_token=True)
     with pytest.raises(UserError, match=r"^encoder\.paths: There is no encoder's folder"):
-        Concatenated(paths=[*mixed, "./nowhere"])
+        Concatenated(paths=[*folders, "./nowhere"])
     with pytest.raises(UserError, match="absent cannot be opened as concatenated encoders: No such file"):
         Concatenated.load(tmp_path / "absent")
     encoder = pair()

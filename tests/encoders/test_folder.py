@@ -60,7 +60,7 @@ def test_extra_weights_and_code_settings_of_a_folder_are_ignored(intact: Path, t
         "roberta.pooler.dense.weight": torch.ones(32, 32),
         "roberta.embeddings.position_ids": torch.arange(66)[None],
     }
-    weights(lambda each: each.update(extra))(tmp_path / "encoder")
+    weights(lambda tensors: tensors.update(extra))(tmp_path / "encoder")
     config(
         attn_implementation="evil/kernels",
         _attn_implementation="evil/kernels@main:flash",

@@ -45,9 +45,9 @@ def test_encoding_no_sentences_gives_an_empty_array() -> None:
 def test_encode_takes_the_arguments_of_sentence_transformers() -> None:
     encoder = tiny()
     vectors = encoder.encode(SENTENCES)
-    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    np.testing.assert_allclose(encoder.encode(SENTENCES, normalize_embeddings=True), units, atol=1e-6)
-    np.testing.assert_array_equal(encoder.encode(one for one in SENTENCES), vectors)  # type: ignore[arg-type]
+    normalised = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(encoder.encode(SENTENCES, normalize_embeddings=True), normalised, atol=1e-6)
+    np.testing.assert_array_equal(encoder.encode(text for text in SENTENCES), vectors)  # type: ignore[arg-type]
     tensor = encoder.encode(SENTENCES, convert_to_tensor=True)
     assert isinstance(tensor, torch.Tensor) and torch.equal(tensor, torch.from_numpy(vectors))
     np.testing.assert_allclose(encoder.encode(SENTENCES, batch_size=2), vectors, atol=1e-6)
@@ -57,8 +57,8 @@ def test_encode_takes_the_arguments_of_sentence_transformers() -> None:
 def test_a_single_string_gives_a_single_vector() -> None:
     encoder = tiny()
     for options in ({}, {"normalize_embeddings": True}, {"convert_to_tensor": True}):
-        one, several = encoder.encode("A dog.", **options), encoder.encode(["A dog."], **options)
-        assert one.shape == (32,) and type(one) is type(several) and bool((one == several[0]).all())
+        single, batch = encoder.encode("A dog.", **options), encoder.encode(["A dog."], **options)
+        assert single.shape == (32,) and type(single) is type(batch) and bool((single == batch[0]).all())
 
 
 def test_batches_have_at_most_batch_size_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,10 +89,10 @@ def test_similarity_is_the_cosine() -> None:
     first, second = encoder.encode(SENTENCES[:3]), encoder.encode(SENTENCES[3:5])
     found = encoder.similarity(first, torch.from_numpy(second))
     assert found.shape == (3, 2)
-    for one in range(3):
-        for other in range(2):
-            lengths = np.linalg.norm(first[one]) * np.linalg.norm(second[other])
-            assert float(found[one, other]) == pytest.approx(first[one] @ second[other] / lengths, abs=1e-6)
+    for row in range(3):
+        for column in range(2):
+            lengths = np.linalg.norm(first[row]) * np.linalg.norm(second[column])
+            assert float(found[row, column]) == pytest.approx(first[row] @ second[column] / lengths, abs=1e-6)
     assert float(encoder.similarity(first[0], first[0])) == pytest.approx(1)
 
 
@@ -109,16 +109,16 @@ def test_encode_runs_without_dropout_and_restores_the_mode() -> None:
 
 def test_encode_bounds_padded_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = tiny()
-    seen = []
+    sizes = []
     forward = Transformer.forward
 
     def count(self: Transformer, tokens: Tokens) -> Encoding:
-        seen.append(tokens.ids.numel())
+        sizes.append(tokens.ids.numel())
         return forward(self, tokens)
 
     monkeypatch.setattr(Transformer, "forward", count)
     encoder.encode(SENTENCES * 5, batch_tokens=80)
-    assert max(seen) <= 80 and len(seen) > 3
+    assert max(sizes) <= 80 and len(sizes) > 3
 
 
 def test_vectors_that_are_not_finite_are_counted() -> None:

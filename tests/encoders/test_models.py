@@ -25,9 +25,9 @@ from tests.encoders.models import FAMILIES, SENTENCES, shape, tiny, tokens_of
 def test_the_head_is_kept_in_a_file_of_its_own(family: str, tmp_path: Path) -> None:
     encoder = tiny(family)
     encoder.save(tmp_path / "encoder")
-    again = encoders.load(tmp_path / "encoder")
+    reloaded = encoders.load(tmp_path / "encoder")
     states = torch.randn(5, 32)
-    torch.testing.assert_close(again.token_logits(states), encoder.token_logits(states), rtol=0, atol=0)
+    torch.testing.assert_close(reloaded.token_logits(states), encoder.token_logits(states), rtol=0, atol=0)
     body = load_file(tmp_path / "encoder" / "model.safetensors")
     head = load_file(tmp_path / "encoder" / "mlm_head.safetensors")
     assert not {*head} & {*body} and sum(weight.numel() for weight in head.values()) < 32 * 64 + 1000
@@ -42,8 +42,8 @@ def test_a_head_beside_the_other_weights_is_read_too(tmp_path: Path) -> None:
     encoder.model.save_pretrained(tmp_path / "encoder")
     (tmp_path / "encoder" / "mlm_head.safetensors").unlink()
     states = torch.randn(5, 32)
-    again = encoders.load(tmp_path / "encoder")
-    torch.testing.assert_close(again.token_logits(states), encoder.token_logits(states))
+    reloaded = encoders.load(tmp_path / "encoder")
+    torch.testing.assert_close(reloaded.token_logits(states), encoder.token_logits(states))
 
 
 def test_weights_saved_in_half_precision_load_as_float32(tmp_path: Path) -> None:
@@ -53,9 +53,9 @@ def test_weights_saved_in_half_precision_load_as_float32(tmp_path: Path) -> None
     encoder.half().save(tmp_path / "half")
     sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("half", "full")]
     assert sizes[0] < 0.6 * sizes[1]
-    again = encoders.load(tmp_path / "half")
-    assert next(again.parameters()).dtype == torch.float32
-    np.testing.assert_allclose(again.encode(SENTENCES), expected, atol=5e-3)
+    reloaded = encoders.load(tmp_path / "half")
+    assert next(reloaded.parameters()).dtype == torch.float32
+    np.testing.assert_allclose(reloaded.encode(SENTENCES), expected, atol=5e-3)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -79,7 +79,7 @@ def test_more_layers_than_the_model_has_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "more", "equal"),
+    ("family", "settings", "equal"),
     [
         *((family, {}, True) for family in sorted(models.SEE_ALL - {"modernbert"})),
         ("modernbert", {"layer_types": "full_attention"}, True),
@@ -87,8 +87,8 @@ def test_more_layers_than_the_model_has_are_refused(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_the_full_attention_mask_gives_the_same_states(family: str, more: dict[str, Any], equal: bool) -> None:
-    encoder = tiny(family, shape=shape(family, **more), attention="sdpa")
+def test_the_full_attention_mask_gives_the_same_states(family: str, settings: dict[str, Any], equal: bool) -> None:
+    encoder = tiny(family, shape=shape(family, **settings), attention="sdpa")
     tokens = tokens_of(encoder, (5, 20, 3))
     mask = models.full_mask(tokens.mask)
     states = encoder.backbone(input_ids=tokens.ids, attention_mask=mask).last_hidden_state
@@ -99,8 +99,8 @@ def test_the_full_attention_mask_gives_the_same_states(family: str, more: dict[s
 @pytest.mark.parametrize("family", ["roberta", "bert", "distilbert"])
 def test_dropout_is_set_in_every_layer(family: str) -> None:
     encoder = tiny(family, dropout=0.25)
-    inside = [module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)]
-    assert inside and set(inside) == {0.25}
+    rates = [module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)]
+    assert rates and set(rates) == {0.25}
 
 
 def test_weights_in_several_files_are_loaded(tmp_path: Path) -> None:
@@ -108,10 +108,10 @@ def test_weights_in_several_files_are_loaded(tmp_path: Path) -> None:
     original.save(tmp_path / "encoder")
     tensors = load_file(tmp_path / "encoder" / "model.safetensors")
     (tmp_path / "encoder" / "model.safetensors").unlink()
-    names = {name: f"model-{place % 2}.safetensors" for place, name in enumerate(tensors)}
+    names = {name: f"model-{number % 2}.safetensors" for number, name in enumerate(tensors)}
     for file in set(names.values()):
-        part = {name: tensor for name, tensor in tensors.items() if names[name] == file}
-        save_file(part, tmp_path / "encoder" / file, metadata={"format": "pt"})
+        shard = {name: tensor for name, tensor in tensors.items() if names[name] == file}
+        save_file(shard, tmp_path / "encoder" / file, metadata={"format": "pt"})
     put("model.safetensors.index.json", json.dumps({"weight_map": names}))(tmp_path / "encoder")
     found = encoders.load(tmp_path / "encoder").encode(["a cat"])
     np.testing.assert_array_equal(found, original.encode(["a cat"]))

@@ -1,4 +1,4 @@
-"""Poolings against a loop and by hand; poolers of BERT-like models: added, exported, loaded, refused."""
+"""Poolings against a loop and hand-computed values; poolers of BERT-like models: added, saved, loaded, refused."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def _example(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
 def _naive(states: Tensor, how: str) -> Tensor:
     rows = []
     for row, length in zip(states, LENGTHS, strict=True):
-        real = [row[position] for position in range(length)]
+        tokens = [row[position] for position in range(length)]
         rows.append(
             {
-                "mean": sum(real[1:], real[0]) / length,
-                "cls": real[0],
-                "max": torch.stack(real).max(dim=0).values,
-                "last": real[-1],
+                "mean": sum(tokens[1:], tokens[0]) / length,
+                "cls": tokens[0],
+                "max": torch.stack(tokens).max(dim=0).values,
+                "last": tokens[-1],
             }[how]
         )
     return torch.stack(rows)
@@ -115,15 +115,15 @@ def test_a_new_pooler_is_exported_and_used_by_evaluation(family: str, tmp_path: 
     torch.testing.assert_close(encoder.sequence_features(encoding), expected)
 
     encoder.save(tmp_path / "encoder")
-    again = encoders.load(tmp_path / "encoder", pooling="pooler")
-    assert isinstance(again, Transformer) and again.pooling == "pooler"
-    vector = again.encode([SENTENCES[0]])[0]
+    reloaded = encoders.load(tmp_path / "encoder", pooling="pooler")
+    assert isinstance(reloaded, Transformer) and reloaded.pooling == "pooler"
+    vector = reloaded.encode([SENTENCES[0]])[0]
     np.testing.assert_allclose(
-        vector, pooler_of_transformers(tmp_path / "encoder", again, SENTENCES[0]), atol=1e-5
+        vector, pooler_of_transformers(tmp_path / "encoder", reloaded, SENTENCES[0]), atol=1e-5
     )
     np.testing.assert_allclose(encoders.load(tmp_path / "encoder").encode(SENTENCES), before, atol=1e-6)
     with pytest.raises(UserError, match="pooling=pooler is for evaluation only"):
-        again.save(tmp_path / "other")
+        reloaded.save(tmp_path / "other")
 
 
 def test_the_pooler_of_published_weights_is_loaded_on_request() -> None:

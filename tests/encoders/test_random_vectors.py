@@ -45,10 +45,10 @@ def test_encoding_no_sentences_gives_an_empty_array() -> None:
 
 
 def test_sentences_may_be_any_iterable() -> None:
-    one = RandomVectors(dimension=3)
-    np.testing.assert_array_equal(one.encode(text for text in "ab"), one.encode(["a", "b"]))  # type: ignore[arg-type]
-    np.testing.assert_array_equal(one.encode("ab"), one.encode(["ab"])[0])
-    assert one.similarity(one.encode("ab"), one.encode(["ab", "c"])).shape == (1, 2)
+    encoder = RandomVectors(dimension=3)
+    np.testing.assert_array_equal(encoder.encode(text for text in "ab"), encoder.encode(["a", "b"]))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(encoder.encode("ab"), encoder.encode(["ab"])[0])
+    assert encoder.similarity(encoder.encode("ab"), encoder.encode(["ab", "c"])).shape == (1, 2)
 
 
 def test_impossible_sizes_are_refused() -> None:

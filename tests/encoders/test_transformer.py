@@ -65,11 +65,11 @@ def test_segment_ids_reach_a_model_that_has_them() -> None:
 
 
 def test_random_weights_follow_torchs_seed() -> None:
-    drawn = []
+    weights = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
-        drawn.append(next(tiny().backbone.encoder.parameters()))
-    assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
+        weights.append(next(tiny().backbone.encoder.parameters()))
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
 
 
 def test_minilm_equals_sentence_transformers() -> None:
@@ -77,9 +77,9 @@ def test_minilm_equals_sentence_transformers() -> None:
     encoder = encoders.load(minilm())
     assert (encoder.dimension, encoder.format.max_length, encoder.weights) == (384, 256, "pretrained")
     assert not encoder.has_mlm_head
-    texts = [*SENTENCES, SENTENCES[3] * 5]
-    theirs = sentence_transformers.SentenceTransformer(str(minilm()), device="cpu").encode(texts)
-    np.testing.assert_allclose(encoder.encode(texts), theirs, atol=1e-5)
+    sentences = [*SENTENCES, SENTENCES[3] * 5]
+    theirs = sentence_transformers.SentenceTransformer(str(minilm()), device="cpu").encode(sentences)
+    np.testing.assert_allclose(encoder.encode(sentences), theirs, atol=1e-5)
 
 
 def test_an_added_head_is_tied_and_does_not_change_vectors(tmp_path: Path) -> None:
@@ -108,12 +108,12 @@ def test_an_added_head_is_tied_and_does_not_change_vectors(tmp_path: Path) -> No
 def test_a_pretrained_head_is_used(tmp_path: Path) -> None:
     encoder = tiny("roberta")
     encoder.save(tmp_path / "encoder")
-    again = Transformer(path=str(tmp_path / "encoder"))
-    assert again.has_mlm_head
+    reloaded = Transformer(path=str(tmp_path / "encoder"))
+    assert reloaded.has_mlm_head
     states = torch.randn(4, 32)
-    torch.testing.assert_close(again.token_logits(states), encoder.token_logits(states))
+    torch.testing.assert_close(reloaded.token_logits(states), encoder.token_logits(states))
     reference = AutoModelForMaskedLM.from_pretrained(tmp_path / "encoder", variant="mlm")
-    torch.testing.assert_close(again.token_logits(states), reference.lm_head(states))
+    torch.testing.assert_close(reloaded.token_logits(states), reference.lm_head(states))
 
 
 @pytest.mark.parametrize(

@@ -66,14 +66,14 @@ def test_tfidf_equals_scikit_learns(vectors: str, counts: str) -> None:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     lines = [line for line in LINES if line]
-    counted = {word: sum(word in line.split() for line in lines) for word in WORDS}
-    weights = {word: 1 + np.log((1 + len(lines)) / (1 + count)) for word, count in counted.items()}
+    document_counts = {word: sum(word in line.split() for line in lines) for word in WORDS}
+    weights = {word: 1 + np.log((1 + len(lines)) / (1 + count)) for word, count in document_counts.items()}
     found = BagOfWords(vectors=vectors, weighting="tfidf", counts=counts).encode(SENTENCES)
     np.testing.assert_allclose(found, [mean(sentence, weights) for sentence in SENTENCES], rtol=1e-5, atol=1e-7)
     theirs = TfidfVectorizer(vocabulary=list(WORDS), tokenizer=str.split, token_pattern=None, norm=None).fit(lines)
-    length = np.array([max(1, sum(word in WORDS for word in sentence.split())) for sentence in SENTENCES])
+    lengths = np.array([max(1, sum(word in WORDS for word in sentence.split())) for sentence in SENTENCES])
     sums = theirs.transform(SENTENCES) @ np.array(list(WORDS.values()))
-    np.testing.assert_allclose(found, sums / length[:, None], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(found, sums / lengths[:, None], rtol=1e-5, atol=1e-7)
 
 
 def test_chunk_size_does_not_change_vectors(vectors: str, counts: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def test_chunk_size_does_not_change_vectors(vectors: str, counts: str, monkeypat
 
 
 def test_without_a_file_the_corpus_is_counted(vectors: str, tmp_path: Path) -> None:
-    documents = ["The cat sat here. The dog didn’t.", "The cat ."]  # prose: full stops are not separate words
+    documents = ["The cat sat here. The dog didn’t.", "The cat ."]  # full stops are not separate words
     (tmp_path / "sentences.txt").write_text("The cat sat here .\nThe dog did n't .\nThe cat .\n")
     arguments: dict[str, Any] = {"vectors": vectors, "weighting": "sif", "lowercase": True}
     ours = BagOfWords(**arguments, texts=lambda: documents)
@@ -101,9 +101,9 @@ def test_a_folder_keeps_the_weights(vectors: str, counts: str, tmp_path: Path) -
     encoder = BagOfWords(vectors=vectors, weighting="sif", counts=counts)
     found = encoder.encode(SENTENCES)
     encoder.save(tmp_path / "encoder")
-    again = encoders.load(tmp_path / "encoder")
-    np.testing.assert_array_equal(again.encode(SENTENCES), found)
-    fingerprints = {fingerprint(again), fingerprint(encoder), fingerprint(BagOfWords(vectors=vectors))}
+    reloaded = encoders.load(tmp_path / "encoder")
+    np.testing.assert_array_equal(reloaded.encode(SENTENCES), found)
+    fingerprints = {fingerprint(reloaded), fingerprint(encoder), fingerprint(BagOfWords(vectors=vectors))}
     assert len(fingerprints) == 2 and "weighted by sif" in (tmp_path / "encoder" / "README.md").read_text()
     opened = pytest.importorskip("sentence_transformers").SentenceTransformer(
         str(tmp_path / "encoder"), device="cpu"
