@@ -136,7 +136,7 @@ def test_the_pooler_of_published_weights_is_loaded_on_request() -> None:
     np.testing.assert_allclose(pooled.encode([SENTENCES[0]])[0], vector / np.linalg.norm(vector), atol=1e-5)
 
 
-def test_a_family_without_a_pooler_gives_the_first_state(tmp_path: Path) -> None:
+def test_a_family_without_a_pooler_gives_the_first_state() -> None:
     encoder = tiny("distilbert")
     encoder.add_pooler()
     tokens = Tokens.pad([encoder.format.wrap(np.arange(7, 12))], encoder.format.pad_id)

@@ -49,7 +49,7 @@ def test_the_labels_of_a_flat_curve_differ(change: float, labels: list[str]) -> 
 
 
 def test_a_span_chart_covers_the_surroundings_of_its_spans() -> None:
-    """Of a text of 9,000 tokens, the two spans and 8 tokens on either side of them are shown."""
+    """Shows the two spans of a text of 9,000 tokens, with 8 tokens on either side of them."""
     chart = charts.span_chart([Span("anchor", 4100, 4200, 0), Span("positive", 4150, 4250, 1)], 9000)
     assert chart["windows"] == [(0, 100, 4093, 4258)]
     lanes = {span.name: (left, width) for span, left, width in chart["lanes"]}
