@@ -13,8 +13,7 @@ from analysis.intervals import LEAST, reach, welch
 from analysis.quick import PERCENTAGES, SCORES, Scores, chance
 from analysis.reporting.printed import Cell, Key
 from analysis.reporting.rendering import Grid, Row, heading, score_cell
-from analysis.reporting.seed_means import merged
-from analysis.reporting.tables import comparison
+from analysis.reporting.tables import comparison, merged
 from analysis.runs import mixed_probes
 from analysis.senteval.records import headlines
 

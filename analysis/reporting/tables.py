@@ -1,4 +1,4 @@
-"""Builds one table from several senteval.json: models by tasks, averages, and the papers' rows.
+"""One table from several senteval.json: models by tasks, averages, means over seeds, the papers' rows.
 
 With a paper's rows only scores of the paper's own metrics on SentEval's complete data are shown. An average over
 fewer tasks than the paper's is marked; the papers' rows are then averaged from their printed cells over the same
@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from math import sqrt
 from pathlib import Path
+from statistics import fmean, stdev
 
+from analysis.intervals import reach, welch
 from analysis.reporting.matching import StoredResults, expanded, label, named
-from analysis.reporting.printed import Key, PrintedRow, paper_rows
+from analysis.reporting.printed import Cell, Key, PrintedRow, paper_rows
 from analysis.reporting.rendering import Grid, Row, heading, score_cell, show
-from analysis.reporting.seed_means import differences, merged
 from analysis.senteval.averages import RULES, Rule, Scores, average, shown_averages
 from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
 from analysis.senteval.results import FILE, Results, read_results
@@ -50,7 +53,7 @@ def comparison(
         tasks: tasks whose columns are shown; averages still cover all tasks. None: all.
         mean: if true, results of equal name and protocol are one row of means and standard deviations.
         interval: as ``mean``, with half of the 95 % interval instead of the standard deviation.
-        against: name to which the differences of all others are shown (``seed_means.differences``).
+        against: name to which the differences of all others are shown (``differences``).
 
     Raises:
         UserError: if there is nothing to show, or to compare with ``against``.
@@ -227,6 +230,96 @@ def _data_notes(results: Sequence[Results], names: Sequence[str], left_out: bool
     return notes + [
         f"No files of {tasks} for {', '.join(dict.fromkeys(models))}." for tasks, models in lacking.items()
     ]
+
+
+def merged(grid: Grid, *, interval: bool = False) -> Grid:
+    """Merges the own rows of equal name and protocol into one, at the place of the first.
+
+    A cell missing in one of them stays empty. A note gives the number of results in each row.
+
+    Args:
+        interval: if true, means have the half-width of their 95 % interval (Student's t); otherwise the scores'
+            standard deviation (n - 1).
+    """
+    groups = _groups(grid)
+    rows = [_merged(group, interval) for group in groups.values()]
+    if len(rows) == len(grid.ours):
+        return grid
+    counts = ", ".join(f"{name} ({len(group)})" for (name, _), group in groups.items())
+    spread = "half of its 95 % interval (t)" if interval else "standard deviation"
+    note = f"Mean ± {spread} over the results of each name: {counts}."
+    printed = {key for key in grid.columns if not any(key in row.cells for row in grid.ours)}
+    columns = [key for key in grid.columns if key in printed or any(key in row.cells for row in rows)]
+    return replace(
+        grid, ours=rows, columns=columns, notes=[*grid.notes, note], spread="ci95" if interval else "sd"
+    )
+
+
+def differences(grid: Grid, base: str) -> Grid:
+    """Computes the differences of all names' means to ``base``, with half of their 95 % interval (Student's t).
+
+    If both names have equally many results, these are paired in order, like seeds that share their data.
+    Otherwise the interval is Welch's or, if one name has a single result, that of the other mean. One against one
+    has no interval. Names without a result of ``base`` by the same protocol are left out.
+
+    Raises:
+        UserError: if nothing is left.
+    """
+    groups = _groups(grid)
+    pairs = [
+        (rows, groups[base, protocol])
+        for (name, protocol), rows in groups.items()
+        if name != base and (base, protocol) in groups
+    ]
+    if not pairs:
+        names = ", ".join(dict.fromkeys(name for name, _ in groups))
+        raise UserError(f"against must be one of two or more names of one protocol: {names}. Got {base} instead.")
+    counts = ", ".join(f"{rows[0].name} ({len(rows)}, {len(of)})" for rows, of in pairs)
+    rows = [_difference(*pair) for pair in pairs]
+    note = f"Difference to {base}: one result of each, so that there is no interval."
+    if any(row.deviations for row in rows):
+        note = (
+            f"Difference to {base} ± half of its 95 % interval (t), and the numbers of results, which are paired "
+            f"in their order where there are as many of both: {counts}."
+        )
+    columns = [key for key in grid.columns if any(key in row.cells for row in rows)]
+    return Grid(f"{grid.title}, difference to {base}", columns, rows, [], [*grid.notes, note], "ci95")
+
+
+def _groups(grid: Grid) -> dict[tuple[str, str], list[Row]]:
+    """Groups the own rows by name and protocol."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in grid.ours:
+        groups.setdefault((row.name, row.protocol), []).append(row)
+    return groups
+
+
+def _difference(rows: list[Row], base: list[Row]) -> Row:
+    cells, deviations = {}, {}
+    for key in (key for key in rows[0].cells if all(key in row.cells for row in rows + base)):
+        ours, theirs = ([row.cells[key].value for row in side] for side in (rows, base))
+        value, half = fmean(ours) - fmean(theirs), None
+        if len(ours) == len(theirs) > 1:
+            half = reach(stdev(a - b for a, b in zip(ours, theirs, strict=True)) / sqrt(len(ours)), len(ours) - 1)
+        elif sides := [(stdev(side), len(side)) for side in (ours, theirs) if len(side) > 1]:
+            half = reach(*welch(*sides))
+        cells[key] = Cell(value, f"{value:+.2f}" + ("" if half is None else f" ± {half:.2f}"))
+        if half is not None:
+            deviations[key] = half
+    return replace(rows[0], cells=cells, deviations=deviations, count=len(rows))
+
+
+def _merged(rows: list[Row], interval: bool) -> Row:
+    if len(rows) == 1:
+        return rows[0]
+    shared: list[Key] = [key for key in rows[0].cells if all(key in row.cells for row in rows)]
+    values = {key: [row.cells[key].value for row in rows] for key in shared}
+    n = len(rows)
+    deviations = {
+        key: reach(stdev(found) / sqrt(n), n - 1) if interval else stdev(found) for key, found in values.items()
+    }
+    cells = {key: score_cell(fmean(found), deviations[key]) for key, found in values.items()}
+    return replace(rows[0], cells=cells, deviations=deviations, count=len(rows))
 
 
 def _read(given: str, by: Sequence[str]) -> Results:

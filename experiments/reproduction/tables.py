@@ -14,8 +14,7 @@ from analysis.figures.exhibits import ROW, Exhibit, Table
 from analysis.quick import PERCENTAGES
 from analysis.reporting.printed import Cell, Key, read_table
 from analysis.reporting.rendering import Grid, Row, as_csv, as_markdown, escape_markdown, score_cell
-from analysis.reporting.seed_means import merged
-from analysis.reporting.tables import comparison
+from analysis.reporting.tables import comparison, merged
 from analysis.runs import mixed_probes
 from analysis.senteval.results import Results
 from analysis.settings import EVALUATIONS

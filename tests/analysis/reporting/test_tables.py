@@ -23,8 +23,7 @@ from analysis.reporting.rendering import (
     rich_table,
     score_cell,
 )
-from analysis.reporting.seed_means import merged
-from analysis.reporting.tables import comparison
+from analysis.reporting.tables import comparison, merged
 from analysis.senteval.records import PROBING
 from analysis.senteval.results import write_results
 from data.errors import UserError
