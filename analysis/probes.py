@@ -35,7 +35,7 @@ from analysis.reporting.rendering import Grid, Row, show
 from analysis.senteval.classifiers.probe import ProbeData, accuracy, fit_hidden, fit_linear
 from analysis.settings import Probe, ProbesSettings, WordVectors
 from analysis.syntax import Sentence, read_parts
-from analysis.word_vectors import Lexicon
+from analysis.wordsim import Lexicon
 from data.display import bar
 from data.errors import about
 from data.randomness import PROBE, generator

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from analysis import wordsim
 from analysis.command import stream
-from analysis.word_vectors import Lexicon
 from analysis.wordsim import (
+    Lexicon,
     ModelScores,
     Pair,
     Similarity,
