@@ -23,9 +23,9 @@ from rich.markup import escape
 from rich.table import Table
 from torch.nn import functional as F
 
-from analysis import command
 from analysis.intervals import reach
-from analysis.reporting.rendering import escape_markdown
+from analysis.models import open_models
+from analysis.reporting.rendering import escape_markdown, write
 from analysis.settings import MaskedLMSettings
 from data.batch import IGNORE, Tokens
 from data.display import bar, csv_cell, printable
@@ -195,7 +195,7 @@ def run(settings: MaskedLMSettings) -> None:
     corpora = {name: passages(corpus, settings.passages) for name, corpus in _corpora(settings.corpora)}
     rows: list[list[str]] = []
     records: list[Mapping[str, Any]] = []
-    for model in command.open_models(settings.opened):
+    for model in open_models(settings.opened):
         encoder = model.encoder
         if not isinstance(encoder, Encoder) or not encoder.has_mlm_head:
             raise UserError(f"{model.name} has no head for masked language modelling.")
@@ -212,4 +212,4 @@ def run(settings: MaskedLMSettings) -> None:
         csv.writer(sys.stdout, lineterminator="\n").writerows(
             [list(map(csv_cell, line)) for line in (COLUMNS, *rows)]
         )
-    command.write(settings.out, {"masked_lm": records, "probability": settings.probability})
+    write(settings.out, {"masked_lm": records, "probability": settings.probability})

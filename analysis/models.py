@@ -1,17 +1,24 @@
-"""A model as named by the user: its name in tables, its run, and its encoder."""
+"""Models of the evaluations: named by the user, opened, and with cached vectors."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
 import encoders
-from analysis.settings import WITHOUT_POOLING, ModelOptions
+from analysis.senteval.features import Vectors, embed
+from analysis.settings import WITHOUT_POOLING, ModelOptions, ModelsSettings
+from data.display import bar, printable
 from data.errors import UserError, opening
 from encoders.bag_of_words import BagOfWords
 from encoders.base import Encoder
+from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
 
 EXPORT = "encoder"  # folder of the exported encoder in a run folder
@@ -91,6 +98,59 @@ class Named:
                 device=device(self.options.device),
                 precision=self.options.precision,
             ).eval()
+
+
+class Model:
+    """An encoder with its name in tables.
+
+    Args:
+        name: name in tables.
+        encoder: encoder of sentences.
+        cache: folder of cached vectors; None disables the cache.
+    """
+
+    def __init__(self, name: str, encoder: Encoder | RandomVectors, cache: Path | None = None) -> None:
+        self.name = printable(name)
+        self.encoder = encoder
+        self._cache = cache
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return fingerprint(self.encoder)
+
+    def vectors(self, sentences: Sequence[str]) -> Vectors:
+        """Embeds ``sentences``, each distinct one once, and shows the progress.
+
+        Raises:
+            UserError: if a vector is not finite, or the cache cannot be used.
+        """
+        with bar(f"embedding, {self.name}") as progress:
+            return embed(self.encoder, sentences, cache=self._cache, key=self.fingerprint, progress=progress)
+
+    def rows(self, sentences: Sequence[str]) -> np.ndarray:
+        """Returns vectors of ``sentences``, float32 of shape (n, D), in memory; raises as ``vectors`` does."""
+        return self.vectors(sentences).rows(sentences)
+
+    def facts(self) -> dict[str, Any]:
+        """Returns the description of the model for result files."""
+        return {
+            "name": self.name,
+            "fingerprint": self.fingerprint,
+            "weights": self.encoder.weights,
+            "origin": self.encoder.origin,
+            "dimension": self.encoder.dimension,
+        }
+
+
+def open_models(settings: ModelsSettings) -> Iterator[Model]:
+    """Opens each of the models that ``settings`` name when it is reached.
+
+    Raises:
+        UserError: if it cannot be opened.
+    """
+    for name in settings.models:
+        named = Named(name, settings)
+        yield Model(named.name, named.open(), settings.vectors_cache)
 
 
 def _stem(file: str | Path) -> str:

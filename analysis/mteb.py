@@ -24,8 +24,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis import command
-from analysis.command import Model
+from analysis.models import Model, open_models
 from analysis.settings import MTEBSettings
 from data import network
 from data.display import printable
@@ -145,7 +144,7 @@ def run(settings: MTEBSettings) -> None:
         UserError: if a task or model cannot be found, or with a line for each task that failed.
     """
     tasks = find_tasks(settings.tasks, settings.benchmark)
-    models = list(command.open_models(settings))
+    models = list(open_models(settings))
     try:
         cache = mteb.ResultCache(Path(settings.out))
     except OSError as error:

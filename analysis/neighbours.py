@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from analysis import command
+from analysis.models import open_models
 from analysis.quick import normalise
-from analysis.reporting.rendering import escape_markdown
+from analysis.reporting.rendering import escape_markdown, write
+from analysis.senteval.files.reading import stream
 from analysis.settings import NeighboursSettings
 from data.display import csv_cell, printable
 from data.errors import UserError
@@ -141,13 +142,13 @@ def run(settings: NeighboursSettings) -> None:
     """
     texts = list(settings.queries)
     if settings.queries_file is not None:
-        texts += [line.text for line in command.stream(Path(settings.queries_file)) if line.text.strip()]
+        texts += [line.text for line in stream(Path(settings.queries_file)) if line.text.strip()]
     queries = list(dict.fromkeys(query for query in texts if query.strip()))
     if not queries:
         raise UserError(f"{settings.queries_file} holds no query.")
     found: list[tuple[str, dict[str, list[Neighbour]]]] = []
     records = []
-    for model in command.open_models(settings):
+    for model in open_models(settings):
         near = neighbours(queries, _numbered(Path(settings.sentences)), model.rows, settings.k)
         if not any(near):
             raise UserError(f"{settings.sentences} holds no sentence other than the queries.")
@@ -158,8 +159,8 @@ def run(settings: NeighboursSettings) -> None:
         ]
         records.append({"model": model.facts(), "queries": lists})
     print(_FORMATS[settings.format](found))
-    command.write(settings.out, {"neighbours": records, "sentences": settings.sentences, "k": settings.k})
+    write(settings.out, {"neighbours": records, "sentences": settings.sentences, "k": settings.k})
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, str]]:
-    return ((number, line.text) for number, line in enumerate(command.stream(path), start=1) if line.text.strip())
+    return ((number, line.text) for number, line in enumerate(stream(path), start=1) if line.text.strip())

@@ -28,10 +28,9 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from analysis import command
-from analysis.models import device
+from analysis.models import Model, device, open_models
 from analysis.reporting.printed import Cell, read_table
-from analysis.reporting.rendering import Grid, Row, show
+from analysis.reporting.rendering import Grid, Row, show, write
 from analysis.senteval.classifiers.probe import ProbeData, accuracy, fit_hidden, fit_linear
 from analysis.settings import Probe, ProbesSettings, WordVectors
 from analysis.syntax import Sentence, read_parts
@@ -144,7 +143,7 @@ _MAKERS: dict[str, Callable[[Part, np.random.Generator], Questions]] = {
 
 
 def evaluate_probes(
-    model: command.Model,
+    model: Model,
     probe_questions: Mapping[str, Mapping[str, Questions]],
     *,
     words: WordVectors | None = None,
@@ -252,11 +251,11 @@ def run(settings: ProbesSettings) -> None:
     parts = {name: part[: settings.limit] for name, part in read_parts(data, seed).items()}
     probe_questions = {probe: questions(probe, parts, seed) for probe in settings.probes or PROBES}
     results = []
-    for model in command.open_models(settings):
+    for model in open_models(settings):
         place = device(settings.device)
         with about(data):
             scores = evaluate_probes(model, probe_questions, words=settings.words, seed=seed, device=place)
         results.append({"model": model.facts(), "probes": scores})
     show(table(results), settings.format)
     record = {"probes": results, "data": data, "seed": seed, "limit": settings.limit}
-    command.write(settings.out, record | {"comparable": False})
+    write(settings.out, record | {"comparable": False})

@@ -23,9 +23,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis import command
 from analysis.figures import style
+from analysis.models import open_models
 from analysis.quick import normalise
+from analysis.reporting.rendering import write
+from analysis.senteval.files.reading import stream
 from analysis.settings import ProjectionMapSettings
 from data.display import printable
 from data.errors import UserError, reason
@@ -66,7 +68,7 @@ def read(path: Path, wanted: Sequence[str] | None = None) -> Labelled:
         UserError: if a line has no tab, a wanted label is missing, or there are fewer than two or too many labels.
     """
     found: dict[str, str] = {}
-    for line in command.stream(path):
+    for line in stream(path):
         if line.text.strip():
             label, text = line.columns(2, "a label and a text, separated by a tab")[:2]
             if text.strip() and (not wanted or label in wanted):
@@ -223,7 +225,7 @@ def run(settings: ProjectionMapSettings) -> None:
     data = sample(read(path, labels), settings.sample, seed)
     source = re.sub(r"\.(tsv|txt)(\.gz)?$", "", path.name)
     records = []
-    for model in command.open_models(settings):
+    for model in open_models(settings):
         vectors = model.rows(data.texts)
         points, scores = placed(vectors, data.labels, perplexity=settings.perplexity, seed=seed)
         figure = draw(points, data, scores, model=model.name, source=source)
@@ -241,4 +243,4 @@ def run(settings: ProjectionMapSettings) -> None:
             f"in the vectors, {scores.map:.1f} % in the map, {scores.guess:.1f} % by guessing."
         )
     facts = {"perplexity": settings.perplexity, "seed": seed, "sentences": len(data.texts), "data": settings.data}
-    command.write(settings.out, {"projection_map": records, **facts})
+    write(settings.out, {"projection_map": records, **facts})

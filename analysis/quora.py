@@ -20,11 +20,11 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from analysis import command
-from analysis.models import device
+from analysis.models import Model, device, open_models
 from analysis.reporting.printed import Cell, Key
-from analysis.reporting.rendering import Grid, Row, show
+from analysis.reporting.rendering import Grid, Row, show, write
 from analysis.senteval.classifiers.probe import ProbeData, fit_hidden, fit_linear
+from analysis.senteval.files.reading import stream
 from analysis.settings import Classifier, QuoraSettings
 from data.display import bar
 from data.errors import UserError, about
@@ -94,7 +94,7 @@ def short(size: int | Literal["all"]) -> str:
 
 
 def evaluate_duplicates(
-    model: command.Model,
+    model: Model,
     parts: Parts,
     reached: Mapping[str, int],
     *,
@@ -178,7 +178,7 @@ def run(settings: QuoraSettings) -> None:
         raise UserError(f"{data} has {len(parts.train.labels):,} training pairs: no size of sizes= is that small.")
     counts = dict(zip(Parts._fields, (len(part.labels) for part in parts), strict=True))
     results = []
-    for model in command.open_models(settings):
+    for model in open_models(settings):
         with about(data):
             scores = evaluate_duplicates(
                 model,
@@ -194,7 +194,7 @@ def run(settings: QuoraSettings) -> None:
     facts = ", ".join(f"{name} {count:,}" for name, count in counts.items()) + " pairs"
     show(table(results, missing, facts), settings.format)
     record = {"quora": results, "data": data, "seed": seed, "pairs": counts, "missing_sizes": missing}
-    command.write(settings.out, record | {"comparable": False, "reason": NOT_BESIDE})
+    write(settings.out, record | {"comparable": False, "reason": NOT_BESIDE})
 
 
 def _find(folder: Path, part: str, needed: bool = True) -> Path | None:
@@ -210,7 +210,7 @@ def _read(path: Path | None) -> Pairs:
     assert path is not None
     places: Sequence[int] = (0, 1, 2)
     first, second, labels = [], [], []
-    for number, line in enumerate(command.stream(path)):
+    for number, line in enumerate(stream(path)):
         if number == 0 and "is_duplicate" in line.text:
             header = line.text.split("\t")
             if lacking := [name for name in COLUMNS if name not in header]:

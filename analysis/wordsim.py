@@ -19,9 +19,10 @@ import numpy as np
 import torch
 from scipy.stats import spearmanr
 
-from analysis import command
+from analysis.models import open_models
 from analysis.reporting.printed import Cell, Key, read_table
-from analysis.reporting.rendering import Grid, Row, show
+from analysis.reporting.rendering import Grid, Row, show, write
+from analysis.senteval.files.reading import stream
 from analysis.settings import WordSimilaritySettings, WordVectors
 from data.errors import UserError
 from data.tokenizer import is_byte_level, plain_backend
@@ -167,7 +168,7 @@ def read_sets(folder: Path) -> dict[str, list[Pair]]:
 
 def _read(path: Path) -> list[Pair]:
     pairs = []
-    for line in command.stream(path):
+    for line in stream(path):
         fields = line.text.split()
         if not fields:
             continue
@@ -268,13 +269,13 @@ def run(settings: WordSimilaritySettings) -> None:
     """Prints the table of the models' scores, and writes them."""
     sets = read_sets(Path(settings.data).expanduser())
     models, records = [], []
-    for model in command.open_models(settings):
+    for model in open_models(settings):
         lexicon = Lexicon(model.encoder, model.rows, settings.words)
         one = ModelScores(model.name, lexicon.kind, evaluate_similarity(lexicon, sets))
         models.append(one)
         records.append(_record(one, model.facts()))
     show(table(models, apart=settings.format == "csv"), settings.format)
-    command.write(settings.out, {"wordsim": records, "data": settings.data})
+    write(settings.out, {"wordsim": records, "data": settings.data})
 
 
 def _record(model_scores: ModelScores, model: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Rendering of score tables as terminal text, CSV, Markdown and LaTeX."""
+"""Output of evaluations: score tables as terminal text, CSV, Markdown and LaTeX, and results as JSON."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
@@ -19,6 +21,8 @@ from analysis.senteval.averages import average_title
 from analysis.senteval.scores import metric_name
 from analysis.senteval.tasks import TASKS
 from data.display import csv_cell, printable
+from data.errors import UserError, reason
+from data.files import write_json
 
 _HEADING = 16  # characters of a line of a heading, unless a word is longer
 
@@ -227,3 +231,19 @@ def show(grid: Grid, form: str) -> None:
     print(FORMATS[form](grid))
     if form == "csv":
         print("\n".join(map(printable, grid.notes)), file=sys.stderr)
+
+
+def write(out: str | None, result: Any) -> None:
+    """Writes ``result`` to ``out`` as JSON, atomically; does nothing if ``out`` is None.
+
+    Raises:
+        UserError: if it cannot be written.
+    """
+    if out is None:
+        return
+    path = Path(out).expanduser()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, result)
+    except OSError as error:
+        raise UserError(f"{out} cannot be written ({reason(error)}): out=<file> names another.") from error

@@ -13,10 +13,9 @@ import torch
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from analysis.command import Model
 from analysis.figures import catalogue, labelled_maps, reproduction
 from analysis.figures.exhibits import Ensemble, Exhibit, Figure, Grid, Table
-from analysis.models import Named
+from analysis.models import Model, Named
 from analysis.reporting.ensemble import ensemble
 from analysis.reporting.ranking import rank
 from analysis.reporting.rendering import as_text

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.command import Model
+from analysis.models import Model
 from analysis.settings import EVALUATIONS
 from data.errors import UserError
 from encoders.bag_of_words import BagOfWords

@@ -22,8 +22,7 @@ from huggingface_hub import constants
 from mteb.abstasks import AbsTaskSTS
 from mteb.get_tasks import _TASKS_REGISTRY
 
-from analysis.command import Model
-from analysis.models import Named
+from analysis.models import Model, Named
 from analysis.mteb import MTEBEncoder, evaluate_task, find_tasks
 from analysis.senteval.files import loaders
 from analysis.senteval.files.reading import Examples

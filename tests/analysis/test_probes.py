@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from analysis import probes
-from analysis.command import Model
+from analysis.models import Model
 from analysis.probes import LENGTH_BINS, PROBES, Questions, evaluate_probes, guesses, questions, table
 from analysis.senteval.classifiers import probe as trainers
 from analysis.syntax import Sentence, read_parts

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import wordsim
-from analysis.command import stream
 from analysis.wordsim import (
     Lexicon,
     ModelScores,
@@ -138,12 +137,6 @@ def test_word_pair_sets_are_read_unchanged(tmp_path: Path) -> None:
 def test_faults_of_a_set_are_reported_with_their_line(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "EN-X.txt").write_bytes(content.encode("latin-1"))
     assert message in refusal("wordsim", "models=random_vectors", "cache=null", f"data={tmp_path}")
-
-
-def test_a_damaged_archive_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "x.gz").write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03K")
-    with pytest.raises(UserError, match=r"x\.gz: cannot be read after line 0"):
-        list(stream(tmp_path / "x.gz"))
 
 
 def test_missing_data_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

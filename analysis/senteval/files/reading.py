@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import codecs
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from data.errors import UserError, readable
+from data.sources.reading import lines as numbered_lines
 from data.sources.reading import raw_lines
 
 
@@ -111,3 +112,12 @@ def lines(path: Path, encoding: str = "utf-8") -> list[Line]:
     if not any(line.text.strip() for line in found):
         raise UserError(f"{path} is empty.")
     return found
+
+
+def stream(path: Path) -> Iterator[Line]:
+    """Yields the lines of a text file of any size, plain or .gz, without line breaks.
+
+    Raises:
+        UserError: if it cannot be read completely, or is not UTF-8 text.
+    """
+    return (Line(f"{path}:{number}", text.rstrip("\r\n")) for number, text in numbered_lines(path))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.senteval.files.reading import Line, lines
+from analysis.senteval.files.reading import Line, lines, stream
 from data.errors import UserError
 
 
@@ -26,8 +26,8 @@ def test_lines_equal_those_of_an_open_file(file: Path, text: str, encoding: str)
     if not raw.strip():
         return
     file.write_bytes(raw)
-    with file.open(encoding=encoding) as stream:
-        expected = [line.removesuffix("\n") for line in stream]
+    with file.open(encoding=encoding) as opened:
+        expected = [line.removesuffix("\n") for line in opened]
     found = lines(file, encoding)
     assert [line.text for line in found] == expected
     assert [line.where for line in found] == [f"{file}:{number + 1}" for number in range(len(expected))]
@@ -90,3 +90,9 @@ def test_scores_that_are_no_numbers_are_refused(text: str) -> None:
     with pytest.raises(UserError) as refusal:
         line.score(text, 1, 5)
     assert str(refusal.value) == f"f:7: score {text!r} is no number from 1 to 5."
+
+
+def test_a_damaged_archive_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "x.gz").write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03K")
+    with pytest.raises(UserError, match=r"x\.gz: cannot be read after line 0"):
+        list(stream(tmp_path / "x.gz"))
