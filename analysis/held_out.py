@@ -1,11 +1,12 @@
-"""Held-out scores of runs before and after training, as mean and standard deviation over runs of equal names.
+"""Tables of held-out scores: of one run, for its model card, and of several runs.
 
-The column "chance" gives chance level if known.
+Several runs have the mean and standard deviation over those of equal names. The column "chance" gives chance level
+if known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
@@ -14,20 +15,115 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.quick import chance
+from analysis.quick import SCORES, Scores, chance, missing, score_of
 from analysis.reporting.matching import CONFIG, config_label, expanded, named
 from analysis.reporting.rendering import escape_markdown
 from analysis.runs import comparable, mixed_probes, read
 from analysis.settings import HeldOutSettings
-from analysis.tables import in_order, in_percent, label, show
 from data.display import printable
 from data.errors import UserError
 from data.files import read_yaml
+from data.schema import dotted
 
 COLUMNS = ("start", "trained", "chance")
 
 
-class Named(NamedTuple):
+def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, Any]) -> Table:
+    """Returns a table of the scores in quick.json: start | trained | change | chance | n.
+
+    Args:
+        quick: scores by "start", "trained" and "chance": those of ``analysis.quick.evaluate`` and dev losses
+            (``dev_*``); any may be absent.
+        title: objective, encoder and text of the training.
+        facts: settings of the scores (weights, negatives per anchor, tokens seen), printed below the table.
+    """
+    start, trained, guessed = (in_percent(quick.get(column) or {}) for column in ("start", "trained", "chance"))
+    both = start | trained
+    result = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="bold",
+        caption="\n".join(_caption(both, facts)),
+        caption_justify="left",
+        caption_style="dim",
+    )
+    result.add_column("held-out text")
+    for name in ("start", "trained", "change", "chance", "n"):
+        result.add_column(name, justify="right")
+    for name in in_order(both):
+        result.add_row(
+            label(name),
+            show(name, start.get(name)),
+            show(name, trained.get(name)),
+            _change(name, start.get(name), trained.get(name), both.get(score_of(name).count)),
+            show(name, guessed.get(name, chance(name, both))),
+            f"{count:,.0f}" if (count := both.get(score_of(name).count)) is not None else "",
+        )
+    return result
+
+
+def card_scores(quick: Mapping[str, Scores]) -> dict[str, dict[str, str]]:
+    """Returns the same rows for a model's card: formatted values by label for "start" and "trained"."""
+    columns = {name: in_percent(quick.get(name) or {}) for name in ("start", "trained")}
+    both = columns["start"] | columns["trained"]
+    counts = {name: both.get(score_of(name).count) for name in in_order(both)}
+    labels = {name: label(name) + (f", n = {n:,.0f}" if n is not None else "") for name, n in counts.items()}
+    return {
+        column: {label: show(name, found.get(name)) for name, label in labels.items()}
+        for column, found in columns.items()
+    }
+
+
+def in_order(scores: Mapping[str, float | None]) -> list[str]:
+    """Sorts names of scores for tables: percentages, held-out losses, measures of the vector space."""
+    known = [name for name in SCORES if name in scores]
+    percentages = [name for name in known if SCORES[name].percent]
+    losses = sorted(name for name in scores if name.startswith("dev_") and not name.endswith("_unigram"))
+    return percentages + losses + [name for name in known if name not in percentages]
+
+
+def label(name: str) -> str:
+    """Returns the name of a score's row: "probe: word content, % ↑"."""
+    score = score_of(name)
+    group = f"{score.group}: " if score.group else ""
+    return f"{group}{score.label}{', %' if score.percent else ''} {'↑' if score.higher_is_better else '↓'}"
+
+
+def in_percent(scores: Scores) -> dict[str, float | None]:
+    """Returns ``scores`` with held-out accuracies, which are stored as shares, in percent."""
+    shares = {name for name in scores if name.removesuffix("_unigram").endswith("_accuracy")}
+    return {name: 100 * value if value is not None and name in shares else value for name, value in scores.items()}
+
+
+def show(name: str, value: float | None) -> str:
+    """Formats a value of score ``name`` with its decimals; "–" if it is missing."""
+    return "–" if value is None else f"{value:.{score_of(name).decimals}f}"
+
+
+def _change(name: str, start: float | None, trained: float | None, count: float | None) -> str:
+    """Formats the change, coloured if it exceeds two standard errors for ``count`` questions."""
+    if start is None or trained is None:
+        return "–"
+    score, change = score_of(name), trained - start
+    error = (sum(p * (100 - p) for p in (start, trained)) / count) ** 0.5 if score.percent and count else 0.0
+    shown = f"{change:+.{score.decimals}f}"
+    if not score.ranked or abs(change) <= 2 * error:
+        return shown
+    colour = "green" if (change > 0 if score.higher_is_better else change < 0) else "red"
+    return f"[{colour}]{shown}[/{colour}]"
+
+
+def _caption(scores: dict[str, float | None], facts: Mapping[str, Any]) -> list[str]:
+    parts = [
+        f"{name.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"{name.replace('_', ' ')}: {value}"
+        for name, value in facts.items()
+    ]
+    reasons = [line for name in scores if (line := missing(name, scores))]
+    return ([" · ".join(parts)] if parts else []) + reasons
+
+
+class NamedRun(NamedTuple):
     """A named run, as read by ``analysis.runs.read``, and its configuration."""
 
     name: str
@@ -44,14 +140,14 @@ class Row(NamedTuple):
     values: tuple[str, str, str]
 
 
-def table(given: Sequence[Named]) -> list[Row]:
+def table(given: Sequence[NamedRun]) -> list[Row]:
     """Builds a row for each name and score.
 
     Raises:
         UserError: if a run has no scores, is named twice, or differs from others of its name not only in seed.
     """
     groups: dict[str, list[dict[str, dict[str, float | None]]]] = {}
-    firsts: dict[str, Named] = {}
+    firsts: dict[str, NamedRun] = {}
     places = [Path(run["path"]).resolve() for _, run, _ in given]
     if twice := [place for place in dict.fromkeys(places) if places.count(place) > 1]:
         raise UserError(f"{twice[0]} is named twice: each run counts once.")
@@ -75,10 +171,10 @@ def table(given: Sequence[Named]) -> list[Row]:
     return rows
 
 
-def _difference(one: Named, other: Named) -> str:
+def _difference(one: NamedRun, other: NamedRun) -> str:
     """Describes the first setting, other than the seed, in which two runs differ; "" if there is none."""
     first, second = (
-        dict(_settings(comparable(run.config)))
+        {key: value for key, value in dotted(comparable(run.config)) if key != "seed"}
         | {"weights": run.run.get("weights"), "the probes' version": run.run.get("version")}
         for run in (one, other)
     )
@@ -86,16 +182,6 @@ def _difference(one: Named, other: Named) -> str:
         if first.get(key) != second.get(key):
             return f"{key} is {first.get(key)} in {one.run['path']}, {second.get(key)} in {other.run['path']}"
     return ""
-
-
-def _settings(config: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields each value except the seed with its key ("objective.k")."""
-    for key, value in config.items():
-        if at or key != "seed":
-            if isinstance(value, Mapping):
-                yield from _settings(value, f"{at}{key}.")
-            else:
-                yield f"{at}{key}", value
 
 
 def _spread(key: str, values: Sequence[float | None]) -> str:
@@ -126,20 +212,20 @@ def as_text(rows: Sequence[Row]) -> Table:
     return shown
 
 
-def _named(given: str, by: Sequence[str]) -> Named:
+def _named(given: str, by: Sequence[str]) -> NamedRun:
     """Reads FOLDER or NAME=FOLDER; NAME defaults to the configuration's values at ``by``, or the folder's."""
     name, path = named(given)
     if not (Path(path) / CONFIG).is_file():
         raise UserError(f"{path} is not the folder of a run: it has no {CONFIG}.")
     run = read(Path(path))
     if run["problem"] is not None:  # reported by ``table``, which needs its scores
-        return Named(name or str(run["run"]), run, {})
+        return NamedRun(name or str(run["run"]), run, {})
     config = read_yaml(Path(path) / CONFIG)
     if by and not name:
         name = config_label(config, by) or ""
         if not name:
             raise UserError(f"{path}: its {CONFIG} has none of by=[{','.join(by)}].")
-    return Named(name or str(run["run"]), run, config)
+    return NamedRun(name or str(run["run"]), run, config)
 
 
 def run(settings: HeldOutSettings) -> None:

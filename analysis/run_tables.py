@@ -19,6 +19,7 @@ from analysis.runs import NAMED, is_number, mixed_probes
 from analysis.senteval.averages import average_title
 from data.display import printable
 from data.errors import UserError
+from data.schema import dotted
 
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "=": operator.eq
@@ -36,7 +37,7 @@ def fields(row: Mapping[str, Any]) -> dict[str, Any]:
     trained = row.get("trained") or {}
     names = ("run", "state", *NAMED, "weights", "steps", "tokens", "loss")
     return (
-        dict(_dotted(row.get("config") or {}))
+        dict(dotted(row.get("config") or {}))
         | {name: row.get(name) for name in names}
         | {column: _quick(column, trained) for column in QUICK}
         | {"senteval": next(iter(_averages(row).values()), None)}
@@ -112,14 +113,6 @@ def _require_key(rows: list[dict[str, Any]], key: str, option: str) -> None:
             else f"Available, say: {', '.join(sorted(known & {*NAMED, *QUICK}))}."
         )
         raise UserError(f"{option}={key}: no run has such a key. {hint}")
-
-
-def _dotted(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in node.items():
-        if isinstance(value, dict):
-            yield from _dotted(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _as_number(text: str) -> float | None:

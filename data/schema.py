@@ -93,6 +93,15 @@ def require_path(key: str, path: str | None, kind: str) -> None:
         raise ValueError(f"{key}={path}: there is no such {kind}.")
 
 
+def dotted(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields each value in nested mappings with its dotted key ("objective.k"), after ``prefix``."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from dotted(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
 def validated(cls: type, prefix: str | None = None) -> None:
     """Wraps the ``__init__`` that ``cls`` defines, so that ``require`` checks its keyword arguments first.
 

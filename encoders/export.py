@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from data.schema import dotted
 from encoders.folder import NO_LIMIT
 from encoders.pooling import POOLINGS
 
@@ -158,7 +159,7 @@ def _missing_licence(corpus: Mapping[str, Any], encoder: Encoder) -> str:
 
 def _main_scores(scores: Mapping[str, Any]) -> str:
     """Returns the first scores: "recall@1: 12.5 → 50.0 (start → trained)" where there are columns."""
-    columns = {name: dict(_flat(values)) for name, values in scores.items() if isinstance(values, Mapping)}
+    columns = {name: dict(dotted(values)) for name, values in scores.items() if isinstance(values, Mapping)}
     rows = dict.fromkeys(key for column in columns.values() or [scores] for key in column)
     cells = {
         name: " → ".join(_cell(column.get(name)) for column in columns.values() or [scores])
@@ -198,7 +199,7 @@ def _use(encoder: Encoder, pooling: str) -> str:
 
 
 def _scores(scores: Mapping[str, Any]) -> str:
-    columns = {name: dict(_flat(values)) for name, values in scores.items() if isinstance(values, Mapping)}
+    columns = {name: dict(dotted(values)) for name, values in scores.items() if isinstance(values, Mapping)}
     if len(columns) < len(scores):
         return _table(scores)
     rows = dict.fromkeys(key for column in columns.values() for key in column)
@@ -211,16 +212,8 @@ def _scores(scores: Mapping[str, Any]) -> str:
 
 def _table(facts: Mapping[str, Any]) -> str:
     return "\n".join(
-        ["| | |", "| --- | --- |", *(f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(facts))]
+        ["| | |", "| --- | --- |", *(f"| {_cell(key)} | {_cell(value)} |" for key, value in dotted(facts))]
     )
-
-
-def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in facts.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _cell(value: Any) -> str:

@@ -14,9 +14,9 @@ import torch
 from accelerate import Accelerator
 
 from analysis.figures import training
+from analysis.held_out import card_scores, quick_table
 from analysis.quick import VERSION
 from analysis.runs import probes_version, read_lines, special
-from analysis.tables import card_scores, quick_table
 from data.display import duration
 from data.errors import UserError
 from data.files import atomic_write, read_yaml, write_json

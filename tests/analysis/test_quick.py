@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis import quick, run_tables, runs, tables
+from analysis import held_out, quick, run_tables, runs
 from analysis.comparison import scores as comparison
 from analysis.figures import training
 from data.errors import UserError
@@ -308,7 +308,7 @@ def test_every_score_is_shown_wherever_scores_are(tmp_path: Path) -> None:
     runs_on_disk.write(tmp_path / "run")
     row = runs.read(tmp_path / "run")
     names = [score.label for score in quick.SCORES.values()]
-    table = tables.quick_table(row, title="", facts={})
+    table = held_out.quick_table(row, title="", facts={})
     assert all(any(name in str(cell) for cell in table.columns[0].cells) for name in names)
     headers = [str(column.header) for column in run_tables.table([row]).columns]
     assert all(f"{score.group}s, %" in headers or f"{score.key}, %" in headers for score in quick.PERCENTAGES)

@@ -11,7 +11,7 @@ import pytest
 from pydantic import Field
 
 from data.ranges import MOST, Below1, Positive, Proportion, Share, Size, Weight
-from data.schema import fault, require, validated
+from data.schema import dotted, fault, require, validated
 
 
 @pytest.mark.parametrize(
@@ -107,3 +107,12 @@ def test_parameters_include_those_of_the_base_class_behind_keyword_arguments() -
             Child(**values)
     with pytest.raises(TypeError, match="other"):
         Child(other=1)
+
+
+def test_nested_keys_are_joined_by_dots() -> None:
+    assert [*dotted({"seed": 1, "objective": {"k": 2, "inner": {"lr": None}, "empty": {}}, "names": ["a"]})] == [
+        ("seed", 1),
+        ("objective.k", 2),
+        ("objective.inner.lr", None),
+        ("names", ["a"]),
+    ]
