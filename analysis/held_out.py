@@ -17,7 +17,7 @@ from rich.table import Table
 
 from analysis.quick import SCORES, Scores, chance, missing, score_of
 from analysis.reporting.matching import CONFIG, config_label, expanded, named
-from analysis.reporting.rendering import escape_markdown
+from analysis.reporting.rendering import escape_markdown, markdown_table, text_table
 from analysis.runs import comparable, mixed_probes, read
 from analysis.settings import HeldOutSettings
 from data.display import printable
@@ -26,6 +26,7 @@ from data.files import read_yaml
 from data.schema import dotted
 
 COLUMNS = ("start", "trained", "chance")
+HEADINGS, SIDES = ("run", "runs", "held-out text", *COLUMNS), "lrlrrr"
 
 
 def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, Any]) -> Table:
@@ -193,23 +194,17 @@ def _spread(key: str, values: Sequence[float | None]) -> str:
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
-    lines = [["run", "runs", "held-out text", *COLUMNS], [":--", "--:", ":--", "--:", "--:", "--:"]]
-    lines += [[escape_markdown(row.name), str(row.runs), row.measure, *row.values] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    cells = ([escape_markdown(row.name), str(row.runs), row.measure, *row.values] for row in rows)
+    return markdown_table(HEADINGS, cells, SIDES)
 
 
 def as_text(rows: Sequence[Row]) -> Table:
-    shown = Table(header_style="bold")
-    for name in ("run", "runs", "held-out text", *COLUMNS):
-        shown.add_column(name, justify="left" if name in ("run", "held-out text") else "right")
-    last = ""
+    lines, last = [], ""
     for row in rows:
-        again = row.name == last
-        shown.add_row(
-            "" if again else escape(printable(row.name)), "" if again else str(row.runs), row.measure, *row.values
-        )
+        first = ["", ""] if row.name == last else [row.name, str(row.runs)]
+        lines.append([*first, row.measure, *row.values])
         last = row.name
-    return shown
+    return text_table(HEADINGS, lines, SIDES)
 
 
 def _named(given: str, by: Sequence[str]) -> NamedRun:

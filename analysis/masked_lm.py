@@ -10,25 +10,21 @@ The 95 % intervals are over documents, or over groups of them, such as books.
 
 from __future__ import annotations
 
-import csv
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 from torch.nn import functional as F
 
 from analysis.intervals import reach
 from analysis.models import open_models
-from analysis.reporting.rendering import escape_markdown, write
+from analysis.reporting.rendering import csv_table, escape_markdown, markdown_table, text_table, write
 from analysis.settings import MaskedLMSettings
 from data.batch import IGNORE, Tokens
-from data.display import bar, csv_cell, printable
+from data.display import bar
 from data.errors import UserError
 from data.randomness import MASKED_PASSAGES, generator
 from data.sources.base import normalise, part_of, split_hash
@@ -38,6 +34,8 @@ from encoders.base import Encoder
 
 PASSAGE_WORDS = 128
 BATCH = 16  # passages in one forward pass
+COLUMNS = ("model", "corpus", "loss, nats ↓", "bits per character ↓", "masked tokens", "groups")
+SIDES = "llrrrr"
 
 
 class Passage(NamedTuple):
@@ -154,31 +152,14 @@ def _corpora(given: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Mixt
             raise UserError(f"corpora.{name}: {error}") from None
 
 
-def as_markdown(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> str:
-    lines = [columns, [":--", ":--", *["--:"] * (len(columns) - 2)], *rows]
-    return "\n".join(f"| {' | '.join(map(escape_markdown, line))} |" for line in lines)
-
-
-def _as_text(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> Table:
-    shown = Table(header_style="bold")
-    for number, column in enumerate(columns):
-        shown.add_column(column, justify="left" if number < 2 else "right")
-    for row in rows:
-        shown.add_row(*map(escape, row))
-    return shown
-
-
-COLUMNS = ("model", "corpus", "loss, nats ↓", "bits per character ↓", "masked tokens", "groups")
-
-
 def _spread(value: float, half: float) -> str:
     return f"{value:.3f}" + ("" if math.isnan(half) else f" ± {half:.3f}")
 
 
 def _row(model: str, corpus: str, found: MaskedLoss) -> list[str]:
     return [
-        printable(model),
-        printable(corpus),
+        model,
+        corpus,
         _spread(found.loss, found.interval),
         _spread(found.bits_per_character, found.bits_interval),
         f"{found.masked:,}",
@@ -205,11 +186,9 @@ def run(settings: MaskedLMSettings) -> None:
             rows.append(_row(model.name, corpus, found))
             records.append({"model": model.facts(), "corpus": corpus, **found._asdict()})
     if settings.format == "text":
-        Console(width=max(Console().width, 110)).print(_as_text(rows, COLUMNS))
+        Console(width=max(Console().width, 110)).print(text_table(COLUMNS, rows, SIDES))
     elif settings.format == "md":
-        print(as_markdown(rows, COLUMNS))
+        print(markdown_table(COLUMNS, [[*map(escape_markdown, row)] for row in rows], SIDES))
     else:
-        csv.writer(sys.stdout, lineterminator="\n").writerows(
-            [list(map(csv_cell, line)) for line in (COLUMNS, *rows)]
-        )
+        print(csv_table([COLUMNS, *rows]))
     write(settings.out, {"masked_lm": records, "probability": settings.probability})

@@ -9,8 +9,6 @@ line comes first. Vectors are cached, so a second query of the same file needs n
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -20,10 +18,10 @@ import numpy as np
 
 from analysis.models import open_models
 from analysis.quick import normalise
-from analysis.reporting.rendering import escape_markdown, write
+from analysis.reporting.rendering import csv_table, escape_markdown, markdown_table, write
 from analysis.senteval.files.reading import stream
 from analysis.settings import NeighboursSettings
-from data.display import csv_cell, printable
+from data.display import printable
 from data.errors import UserError
 
 BLOCK = 16_384  # sentences at a time
@@ -111,24 +109,20 @@ def as_markdown(found: Found) -> str:
     for model, by_query in found:
         parts.append(f"## {escape_markdown(model)}")
         for query, near in by_query.items():
-            lines = [f"**{escape_markdown(query)}**", "", "| cosine | sentence | line |", "| --: | :-- | --: |"]
-            lines += [f"| {one.cosine:.3f} | {escape_markdown(one.text)} | {one.line} |" for one in near]
-            parts.append("\n".join(lines))
+            rows = [[f"{one.cosine:.3f}", escape_markdown(one.text), str(one.line)] for one in near]
+            parts.append(f"**{escape_markdown(query)}**")
+            parts.append(markdown_table(["cosine", "sentence", "line"], rows, "rlr"))
     return "\n\n".join(parts)
 
 
 def as_csv(found: Found) -> str:
     """Renders one line per neighbour: model, query, rank, cosine, line, sentence."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["model", "query", "rank", "cosine", "line", "sentence"])
+    lines: list[list[object]] = [["model", "query", "rank", "cosine", "line", "sentence"]]
     for model, by_query in found:
         for query, near in by_query.items():
-            writer.writerows(
-                map(csv_cell, [model, query, rank, f"{one.cosine:.6f}", one.line, one.text])
-                for rank, one in enumerate(near, start=1)
-            )
-    return file.getvalue().rstrip("\n")
+            for rank, one in enumerate(near, start=1):
+                lines.append([model, query, rank, f"{one.cosine:.6f}", one.line, one.text])
+    return csv_table(lines)
 
 
 _FORMATS = {"text": as_text, "md": as_markdown, "csv": as_csv}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.reporting.rendering import escape_markdown
+from analysis.reporting.rendering import escape_markdown, markdown_table
 from data.errors import UserError
 from data.randomness import EVALUATED_SPLIT, generator
 from data.sentences import split_sentences
@@ -68,7 +68,7 @@ def spans(config: Mapping[str, Any], source: Source) -> str:
         f"{sampler.max_length} words here, at most 512 tokens in the paper. Hard: of the anchor's document, "
         f"{sampler.least_gap} words or more from start to start; easy: of another one."
     )
-    return f"{_markdown(head, rows)}\n\n{note}"
+    return f"{markdown_table(head, rows, 'l' * len(head))}\n\n{note}"
 
 
 def view_of(anchor: Span, positive: Span) -> str:
@@ -128,13 +128,8 @@ def sequences(config: Mapping[str, Any], source: Source) -> str:
         "parts of a pair. Here units are words, and inserted ones come from sentences of this length; in training "
         "they are the encoder's tokens, from the whole corpus."
     )
-    return f"{_markdown(['task', 'positive', 'negative'], rows)}\n\n{note}"
+    return f"{markdown_table(['task', 'positive', 'negative'], rows, 'lll')}\n\n{note}"
 
 
 def _text(words: Sequence[str]) -> str:
     return escape_markdown(" ".join(words))
-
-
-def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, [":--"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

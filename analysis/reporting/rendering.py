@@ -87,8 +87,6 @@ def as_csv(grid: Grid) -> str:
 
     A column of means is followed by one of their spreads ("MRPC.f1.sd").
     """
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
     rows = grid.ours + grid.printed
     names: list[str] = []
     columns: list[list[str]] = []
@@ -99,11 +97,10 @@ def as_csv(grid: Grid) -> str:
         if any(key in row.deviations for row in rows):
             names.append(f"{names[-1]}.{grid.spread}")
             columns.append([f"{row.deviations[key]:.2f}" if key in row.deviations else "" for row in rows])
-    writer.writerow(map(csv_cell, ["model", "source", "protocol", *names]))
+    lines = [["model", "source", "protocol", *names]]
     for place, row in enumerate(rows):
-        shown = row.name, row.source, row.protocol, *(column[place] for column in columns)
-        writer.writerow(map(csv_cell, shown))
-    return file.getvalue().rstrip("\n")
+        lines.append([row.name, row.source, row.protocol, *(column[place] for column in columns)])
+    return csv_table(lines)
 
 
 def as_markdown(grid: Grid) -> str:
@@ -114,11 +111,10 @@ def as_markdown(grid: Grid) -> str:
         return f"**{text}**" if grid.is_best(row, key) else text
 
     headings = [escape_markdown(heading(key)) for key in grid.columns]
-    lines = [["model", *headings], [":--", *["--:"] * len(headings)]]
-    lines += [
+    rows = [
         [escape_markdown(row.label), *(cell(row, key) for key in grid.columns)] for row in grid.ours + grid.printed
     ]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    table = markdown_table(["model", *headings], rows, "l" + "r" * len(headings))
     return "\n\n".join([table, *map(escape_markdown, grid.notes)])
 
 
@@ -197,6 +193,29 @@ def _fitting(grid: Grid, width: int) -> Iterable[Sequence[Key]]:
 def _lines(key: Key) -> list[str]:
     """Returns a column's heading in short lines."""
     return textwrap.wrap(heading(key), _HEADING, break_long_words=False, break_on_hyphens=False)
+
+
+def text_table(columns: Sequence[str], rows: Iterable[Sequence[str]], sides: str) -> Table:
+    """Builds a terminal's table of plain cells; ``sides`` has "l" or "r" for each column, its alignment."""
+    table = Table(header_style="bold")
+    for column, side in zip(columns, sides, strict=True):
+        table.add_column(column, justify="left" if side == "l" else "right")
+    for row in rows:
+        table.add_row(*(escape(printable(cell)) for cell in row))
+    return table
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], sides: str) -> str:
+    """Renders a pipe table of cells in Markdown; ``sides`` is as in ``text_table``."""
+    rules = [":--" if side == "l" else "--:" for side in sides]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (columns, rules, *rows))
+
+
+def csv_table(lines: Iterable[Sequence[object]]) -> str:
+    """Renders lines of CSV, without the last line's end; no cell is a formula."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(map(csv_cell, line) for line in lines)
+    return file.getvalue().rstrip("\n")
 
 
 def escape_markdown(text: str) -> str:
