@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from analysis.reporting.matching import folder_of
 from analysis.senteval.averages import RULES, Average, average_title
 from analysis.senteval.records import PUBLISHED, incomparable
 from analysis.senteval.results import FILE, read_results
@@ -56,6 +57,10 @@ class Predictions(NamedTuple):
     predicted: np.ndarray
     strata: np.ndarray
     subsets: bool
+
+    def same_examples(self, other: Predictions) -> bool:
+        """Returns True if both have predictions for the same examples, by their gold scores and strata."""
+        return np.array_equal(self.gold, other.gold) and np.array_equal(self.strata, other.strata)
 
 
 class Difference(NamedTuple):
@@ -122,7 +127,6 @@ def compare(
     metric: str,
     *,
     resamples: int = RESAMPLES,
-    level: float = LEVEL,
     seed: int = 0,
 ) -> Difference:
     """Computes the difference A - B in ``metric`` (one of METRICS), in points, with its bootstrap interval.
@@ -132,19 +136,19 @@ def compare(
     Raises:
         UserError: if the two are predictions for different examples.
     """
-    return _difference(_resampled(a, b, metric, resamples, np.random.default_rng(seed)), level)
+    return _difference(_resampled(a, b, metric, resamples, np.random.default_rng(seed)))
 
 
 def _resampled(
     a: Predictions, b: Predictions, metric: str, resamples: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Computes the observed difference, then that of each resample, as shares, of shape (1 + resamples,)."""
-    same = np.array_equal(a.gold, b.gold) and np.array_equal(a.strata, b.strata)
-    if not same or a.predicted.ndim != b.predicted.ndim:
+    if not a.same_examples(b) or a.predicted.ndim != b.predicted.ndim:
         raise UserError("The two have different test examples: evaluate both on the same data.")
     if metric not in METRICS:
         raise ValueError(f"metric must be one of {METRICS}. Got {metric!r} instead.")
-    strata = [np.arange(len(a.gold))] if metric.endswith(".all") else _members(a.strata)
+    groups = np.zeros_like(a.strata) if metric.endswith(".all") else a.strata
+    strata = [np.flatnonzero(groups == value) for value in np.unique(groups)]
     found = np.zeros(1 + resamples)
     resampled = found[1:]
     for members in strata:
@@ -159,14 +163,10 @@ def _resampled(
     return found
 
 
-def _difference(found: np.ndarray, level: float) -> Difference:
+def _difference(found: np.ndarray) -> Difference:
     observed, resampled = found[0], found[1:]
-    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Difference(100 * float(observed), 100 * float(low), 100 * float(high), float(np.mean(resampled > 0)))
-
-
-def _members(strata: np.ndarray) -> list[np.ndarray]:
-    return [np.flatnonzero(strata == value) for value in np.unique(strata)]
 
 
 def _sample_counts(frequency: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -296,22 +296,19 @@ def compare_folders(
     common = [task for task in PUBLISHED if task in found[0] & found[1] and (not tasks or task in tasks)]
     if not common:
         raise UserError(f"{a} and {b} have no task in common.")
-    result: dict[tuple[str, str], Difference] = {}
     resampled: dict[tuple[str, str], np.ndarray] = {}
     for done, task in enumerate(common, start=1):
         place = list(PUBLISHED).index(task)
         of_a, of_b = (read_predictions(folder / FOLDER / f"{task}.npz") for folder in (a, b))
+        both = ["accuracy+f1"] if task == "MRPC" else []  # averages need both for each resample
         with about(task):
-            for metric in metrics(task, of_a):
+            for metric in (*metrics(task, of_a), *both):
                 rng = np.random.default_rng([seed, place])
                 resampled[task, metric] = _resampled(of_a, of_b, metric, resamples, rng)
-                result[task, metric] = _difference(resampled[task, metric], LEVEL)
-            if task == "MRPC":  # averages need both for each resample
-                rng = np.random.default_rng([seed, place])
-                resampled[task, "accuracy+f1"] = _resampled(of_a, of_b, "accuracy+f1", resamples, rng)
         if progress:
             progress(done / len(common))
-    return result | _averages(resampled, _incomparable_tasks((a, b)))
+    shown = {key: _difference(found) for key, found in resampled.items() if key[1] != "accuracy+f1"}
+    return shown | _averages(resampled, _incomparable_tasks((a, b)))
 
 
 def _incomparable_tasks(folders: Sequence[Path]) -> set[str]:
@@ -332,7 +329,7 @@ def _averages(
         missing = tuple(task for task in keys if task not in known)
         mean = Average(rule, 0.0, tuple(known), missing, tuple(task for task in known if task in apart))
         if known and mean.telling:
-            result[mean.label, "mean"] = _difference(np.mean(list(known.values()), axis=0), LEVEL)
+            result[mean.label, "mean"] = _difference(np.mean(list(known.values()), axis=0))
     return result
 
 
@@ -366,7 +363,7 @@ def _protocol(folder: Path) -> str:
 
 def run(settings: BootstrapSettings) -> None:
     """Prints the table of the differences of the two results."""
-    a, b = (path.parent if path.name == FILE else path for path in map(Path, settings.results))
+    a, b = map(folder_of, settings.results)
     with bar("resampling") as progress:
         differences = compare_folders(a, b, settings.tasks or (), seed=settings.seed, progress=progress)
     table = difference_table(differences, *(f"{folder} ({_protocol(folder)})" for folder in (a, b)))

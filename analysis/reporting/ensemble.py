@@ -98,7 +98,7 @@ def _evaluate_task(task: str, stored: Sequence[StoredResults]) -> tuple[dict[str
     member_predictions = [_predictions(task, kind, one.folder) for one in stored]
     first = member_predictions[0]
     for one, other in zip(stored[1:], member_predictions[1:], strict=True):
-        if not _same_examples(first, other):
+        if first.predicted.shape != other.predicted.shape or not first.same_examples(other):
             raise UserError(
                 f"{stored[0].folder} and {one.folder} predict other examples of {task}: evaluate both again."
             )
@@ -133,14 +133,6 @@ def _predictions(task: str, kind: str, folder: Path) -> Predictions:
         kept = "scores of pairs" if kind in ("similarity", "relatedness") else "probabilities of classes"
         raise UserError(f"{path} holds no {kept}: evaluate {task} in {folder} again.")
     return found
-
-
-def _same_examples(a: Predictions, b: Predictions) -> bool:
-    return (
-        a.predicted.shape == b.predicted.shape
-        and np.array_equal(a.gold, b.gold)
-        and np.array_equal(a.strata, b.strata)
-    )
 
 
 def _scores(task: str, record: Record, first: Predictions, predicted: np.ndarray) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def read_matching(
     """
     if not paths:
         raise UserError(f"No results are named: name folders that hold a {FILE}.")
-    folders = [path.parent if path.name == FILE else path for path in map(Path, paths)]
+    folders = [folder_of(path) for path in paths]
     for folder in folders:
         if not folder.exists() and is_bundled(str(folder)):
             raise UserError(
@@ -65,6 +65,12 @@ def read_matching(
                     "the same data."
                 )
     return stored, [task for task in PUBLISHED if task in wanted]
+
+
+def folder_of(path: Path | str) -> Path:
+    """Returns the folder of results that are named by it or by their senteval.json."""
+    path = Path(path)
+    return path.parent if path.name == FILE else path
 
 
 def is_bundled(model: str) -> bool:

@@ -11,16 +11,15 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from math import sqrt
-from pathlib import Path
 from statistics import fmean, stdev
 
 from analysis.intervals import reach, welch
-from analysis.reporting.matching import StoredResults, expanded, label, named
+from analysis.reporting.matching import StoredResults, expanded, folder_of, label, named
 from analysis.reporting.printed import Cell, Key, PrintedRow, paper_rows
 from analysis.reporting.rendering import Grid, Row, heading, score_cell, show
 from analysis.senteval.averages import RULES, Rule, Scores, average, shown_averages
 from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
-from analysis.senteval.results import FILE, Results, read_results
+from analysis.senteval.results import Results, read_results
 from analysis.senteval.tasks import find
 from analysis.settings import TableSettings
 from data.errors import UserError
@@ -330,8 +329,7 @@ def _read(given: str, by: Sequence[str]) -> Results:
     """
     name, path = named(given)
     results = read_results(path)
-    folder = Path(path).parent if Path(path).name == FILE else Path(path)
-    if name := name or label(StoredResults(folder, results), by) or "":
+    if name := name or label(StoredResults(folder_of(path), results), by) or "":
         results.model = results.model | {"name": name}
     return results
 
