@@ -81,11 +81,6 @@ def questions(probe: str, parts: Mapping[str, Part], seed: int) -> dict[str, Que
     return {name: _MAKERS[probe](part, rng) for name, part in parts.items()}
 
 
-def length(part: Part, rng: np.random.Generator) -> Questions:
-    """Labels sentences with the bin of their number of words."""
-    return _labelled(part, _bin)
-
-
 def content(part: Part, rng: np.random.Generator) -> Questions:
     """Pairs each sentence with one of its words (1) and with another sentence's positive that it lacks (0)."""
     part = [sentence for sentence in part if _bin(sentence) is not None]
@@ -120,6 +115,7 @@ def order(part: Part, rng: np.random.Generator) -> Questions:
 
 
 def _bin(sentence: Sentence) -> int | None:
+    """Returns the bin of the sentence's number of words; None if it is in none."""
     words = len(sentence.words)
     return next((number for number, (low, high) in enumerate(LENGTH_BINS) if low <= words <= high), None)
 
@@ -134,7 +130,7 @@ def _labelled(part: Part, label: Callable[[Sentence], int | None]) -> Questions:
 
 
 _MAKERS: dict[str, Callable[[Part, np.random.Generator], Questions]] = {
-    "length": length,
+    "length": lambda part, rng: _labelled(part, _bin),
     "content": content,
     "order": order,
     "passive": lambda part, rng: _labelled(part, lambda one: one.passive),

@@ -96,7 +96,8 @@ def sample(data: Labelled, size: int, seed: int) -> Labelled:
     counts[np.argsort(counts - shares, kind="stable")[: max(0, size - counts.sum())]] += 1
     for group, count in zip(groups, counts, strict=True):
         places += rng.permutation(group)[:count].tolist()
-    return Labelled(*map(list, zip(*((data.texts[i], data.labels[i]) for i in sorted(places)), strict=True)))
+    places.sort()
+    return Labelled([data.texts[i] for i in places], [data.labels[i] for i in places])
 
 
 def project(vectors: np.ndarray, *, perplexity: float = PERPLEXITY, seed: int = 0) -> np.ndarray:
@@ -129,13 +130,9 @@ def agreement(points: np.ndarray, labels: Sequence[str], k: int = NEIGHBOURS) ->
     from sklearn.neighbors import NearestNeighbors
 
     k = min(k, len(points) - 1)
-    near = (
-        NearestNeighbors(n_neighbors=k).fit(points).kneighbors(return_distance=False)
-    )  # (n, k), without the point itself
-    hits = 0
-    for own, row in zip(labels, near, strict=True):
-        hits += Counter(labels[i] for i in row).most_common(1)[0][0] == own
-    return 100.0 * hits / len(points)
+    near = NearestNeighbors(n_neighbors=k).fit(points).kneighbors(return_distance=False)  # (n, k), without itself
+    found = (Counter(labels[i] for i in row).most_common(1)[0][0] for row in near)
+    return 100.0 * sum(one == own for one, own in zip(found, labels, strict=True)) / len(points)
 
 
 def placed(

@@ -66,15 +66,14 @@ def read(folder: Path, seed: int) -> Parts:
     Raises:
         UserError: if a file is missing, or a line is not a label and two questions.
     """
-    train = _read(_find(folder, "train"))
+    train = _read(folder, "train")
     order = generator(EVALUATED_SPLIT, seed).permutation(len(train.labels))
-    found = _find(folder, "dev", needed=False)
-    if found is None:
+    if _find(folder, "dev") is None:
         kept = len(order) - max(1, round(DEV_SHARE * len(order)))
         train, dev = train.at(order[:kept]), train.at(order[kept:])
     else:
-        train, dev = train.at(order), _read(found)
-    return Parts(train, dev, _read(_find(folder, "test")))
+        train, dev = train.at(order), _read(folder, "dev")
+    return Parts(train, dev, _read(folder, "test"))
 
 
 def sizes(wanted: Sequence[int | Literal["all"]], there: int) -> tuple[dict[str, int], list[str]]:
@@ -197,17 +196,14 @@ def run(settings: QuoraSettings) -> None:
     write(settings.out, record | {"comparable": False, "reason": NOT_BESIDE})
 
 
-def _find(folder: Path, part: str, needed: bool = True) -> Path | None:
-    for name in (f"{part}.tsv", f"{part}.tsv.gz", f"pairs_{part}.tsv", f"pairs_{part}.tsv.gz"):
-        if (folder / name).is_file():
-            return folder / name
-    if needed:
+def _find(folder: Path, part: str) -> Path | None:
+    names = (f"{part}.tsv", f"{part}.tsv.gz", f"pairs_{part}.tsv", f"pairs_{part}.tsv.gz")
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def _read(folder: Path, part: str) -> Pairs:
+    if (path := _find(folder, part)) is None:
         raise UserError(f"There is no {part}.tsv in {folder}, nor pairs_{part}.tsv, with or without .gz.")
-    return None
-
-
-def _read(path: Path | None) -> Pairs:
-    assert path is not None
     places: Sequence[int] = (0, 1, 2)
     first, second, labels = [], [], []
     for number, line in enumerate(stream(path)):

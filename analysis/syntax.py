@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from analysis.settings import TREEBANK
 from data.errors import UserError
@@ -146,13 +148,10 @@ def _treebank(seed: int) -> dict[str, Iterable[Tree]]:
             "NLTK_DATA name the folder that has it."
         ) from None
     order = generator(EVALUATED_SPLIT, seed).permutation(len(files))
-    ends = [round(len(files) * share) for share in (SHARES["train"], SHARES["train"] + SHARES["dev"], 1.0)]
-    cuts = dict(zip(SHARES, zip([0, *ends], ends, strict=False), strict=True))
+    ends = [round(len(files) * share) for share in accumulate(SHARES.values())]
     return {
         part: (
-            tree
-            for i in order[start:end]
-            for tree in read_trees(enumerate(treebank.raw(files[i]).split("\n"), 1), files[i])
+            tree for i in chosen for tree in read_trees(enumerate(treebank.raw(files[i]).split("\n"), 1), files[i])
         )
-        for part, (start, end) in cuts.items()
+        for part, chosen in zip(SHARES, np.split(order, ends[:-1]), strict=True)
     }

@@ -155,10 +155,6 @@ def read_sets(folder: Path) -> dict[str, list[Pair]]:
     Raises:
         UserError: if there are none, or a line is not two words and a number.
     """
-    if not folder.is_dir():
-        raise UserError(
-            f"There is no folder {folder}: a folder of EN-*.txt (lines of word, word, score) is needed."
-        )
     found = {path.stem.removeprefix("EN-"): path for path in sorted(folder.glob("EN-*.txt"))}
     if not found:
         raise UserError(f"{folder} has no EN-*.txt (lines of word, word, score).")

@@ -68,17 +68,6 @@ def test_options_apply_only_to_models_that_have_them(tmp_path: Path) -> None:
     assert pooled.name == f"{tmp_path.name}/encoder, layers 1, bf16, max" and random.name == "random_vectors"
 
 
-def test_word_weights_apply_to_bags_of_words(tmp_path: Path) -> None:
-    texts, vectors = tmp_path / "texts.txt", tmp_path / "vectors.txt"
-    texts.write_text("the cat\nthe dog\nthe the dog\n")
-    vectors.write_text("the 1 2\ncat 3 4\ndog -1 1\n")
-    [plain] = opened("bag_of_words", encoder=WordVectorSettings(vectors=str(vectors)))
-    words = WordVectorSettings(vectors=str(vectors), weighting="tfidf", counts=str(texts))
-    [weighted] = opened("bag_of_words", encoder=words)
-    assert weighted.name == "bag_of_words, vectors, tfidf of texts"
-    assert not np.allclose(weighted.rows(["the cat"]), plain.rows(["the cat"]))
-
-
 def test_vectors_are_cached(tmp_path: Path) -> None:
     class Counting(RandomVectors):
         encoded = 0
