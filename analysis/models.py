@@ -153,10 +153,6 @@ def open_models(settings: ModelsSettings) -> Iterator[Model]:
         yield Model(named.name, named.open(), settings.vectors_cache)
 
 
-def _stem(file: str | Path) -> str:
-    return Path(file).name.split(".txt")[0]
-
-
 def device(wanted: str) -> str:
     """Resolves ``wanted`` (auto, cpu, cuda, mps) to a device.
 
@@ -168,3 +164,7 @@ def device(wanted: str) -> str:
     if wanted == "cuda" and not torch.cuda.is_available():
         raise UserError("device cuda: there is none on this machine. auto takes what there is.")
     return wanted
+
+
+def _stem(file: str | Path) -> str:
+    return Path(file).name.split(".txt")[0]
