@@ -10,6 +10,7 @@ line comes first. Vectors are cached, so a second query of the same file needs n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import merge
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -58,35 +59,27 @@ def neighbours(
         block: sentences in memory at a time.
     """
     query_vectors = normalise(rows(queries))
-    own = [same(query) for query in queries]
-    best: list[dict[str, Neighbour]] = [{} for _ in queries]
+    best: list[list[Neighbour]] = [[] for _ in queries]
     lines = iter(sentences)
     while part := list(islice(lines, block)):
         cosines = query_vectors @ normalise(rows([text for _, text in part])).T  # (q, b)
-        for place, query in enumerate(own):
-            best[place] = _nearest([*best[place].values(), *_candidates(cosines[place], part, query, k)], k)
-    return [list(found.values()) for found in best]
-
-
-def _candidates(cosines: np.ndarray, part: Sequence[tuple[int, str]], query: str, k: int) -> Iterator[Neighbour]:
-    """Yields the k nearest distinct texts of a block, nearest first; of equal texts the nearest."""
-    seen = {query}
-    for i in np.argsort(-cosines, kind="stable"):
-        line, text = part[i]
-        if (key := same(text)) not in seen:
-            seen.add(key)
-            yield Neighbour(float(cosines[i]), line, text)
-            if len(seen) > k:
-                return
-
-
-def _nearest(found: Iterable[Neighbour], k: int) -> dict[str, Neighbour]:
-    best: dict[str, Neighbour] = {}
-    for one in sorted(found, key=lambda one: (-one.cosine, one.line)):
-        best.setdefault(same(one.text), one)
-        if len(best) == k:
-            break
+        for place, query in enumerate(queries):
+            order = np.argsort(-cosines[place], kind="stable")
+            new = (Neighbour(float(cosines[place, i]), *part[i]) for i in order)
+            both = merge(best[place], new, key=lambda one: (-one.cosine, one.line))
+            best[place] = _distinct(both, query, k)
     return best
+
+
+def _distinct(found: Iterable[Neighbour], query: str, k: int) -> list[Neighbour]:
+    """Returns the first k of ``found`` that differ from each other and from ``query``."""
+    distinct: dict[str, Neighbour] = {}
+    for one in found:
+        if same(one.text) != same(query):
+            distinct.setdefault(same(one.text), one)
+            if len(distinct) == k:
+                break
+    return list(distinct.values())
 
 
 Found = Sequence[tuple[str, Mapping[str, Sequence[Neighbour]]]]  # of each model, by query

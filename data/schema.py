@@ -94,7 +94,7 @@ def require_path(key: str, path: str | None, kind: str) -> None:
 
 
 def dotted(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields each value in nested mappings with its dotted key ("objective.k"), after ``prefix``."""
+    """Yields each value in nested mappings with its dotted key ("part.size"), after ``prefix``."""
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield from dotted(value, f"{prefix}{key}.")
