@@ -349,7 +349,9 @@ def token_format(tokenizer: Any, known: int, most: int, origin: Path | str) -> T
         UserError: if it has tokens beyond the ``known`` ones of the model from ``origin``.
     """
     if len(tokenizer) > known:
-        raise UserError(f"{origin}: the tokenizer has {len(tokenizer)} tokens, but the model only knows {known}.")
+        raise UserError(
+            f"{origin}: the tokenizer has {len(tokenizer)} tokens, but the model has embeddings of only {known}."
+        )
     check_vocabulary(origin, tokenizer, known)
     special = tokenizer("a", return_special_tokens_mask=True)
     inner = special["special_tokens_mask"].index(0)

@@ -323,7 +323,9 @@ def test_a_tokenizer_larger_than_the_model_is_refused(tmp_path: Path) -> None:
     size = len(encoder.tokenizer)
     encoder.tokenizer.add_tokens(["<one>", "<more>"])
     encoder.tokenizer.save_pretrained(tmp_path / "m")
-    with pytest.raises(UserError, match=f"the tokenizer has {size + 2} tokens, but the model only knows {size}"):
+    with pytest.raises(
+        UserError, match=f"the tokenizer has {size + 2} tokens, but the model has embeddings of only {size}"
+    ):
         encoders.load(tmp_path / "m")
 
 
