@@ -19,8 +19,8 @@ import torch
 from rich.console import Console
 from torch.nn import functional as F
 
-from analysis.intervals import reach
 from analysis.models import open_models
+from analysis.reporting.intervals import reach
 from analysis.reporting.rendering import csv_table, escape_markdown, markdown_table, text_table, write
 from analysis.settings import MaskedLMSettings
 from data.batch import IGNORE, Tokens

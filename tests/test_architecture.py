@@ -28,7 +28,6 @@ WITHIN = {
     "analysis/reporting": (
         "analysis.reporting",
         "analysis.senteval",
-        "analysis.intervals",
         "analysis.settings",
         "data",
     ),

@@ -20,9 +20,9 @@ from analysis.comparison.reading import Run, finished, leading
 from analysis.comparison.views import ObjectiveView
 from analysis.figures import style
 from analysis.figures.training import smooth
-from analysis.intervals import LEAST
 from analysis.projection_map import COLOURS, NEIGHBOURS
 from analysis.quick import SCORES
+from analysis.reporting.intervals import LEAST
 from analysis.reporting.printed import Key
 from analysis.reporting.rendering import Grid, Row, heading
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from analysis.comparison.reading import Run, finished
-from analysis.intervals import LEAST, reach, welch
 from analysis.quick import PERCENTAGES, SCORES, Scores, chance
+from analysis.reporting.intervals import LEAST, reach, welch
 from analysis.reporting.printed import Cell, Key
 from analysis.reporting.rendering import Grid, Row, heading, score_cell
 from analysis.reporting.tables import comparison, merged

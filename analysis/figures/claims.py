@@ -21,7 +21,7 @@ from statistics import fmean, stdev
 
 from analysis.figures.scores import AXES, NoScoresError, Point, Scores, Selection
 from analysis.figures.verdicts import Condition, Evidence, Finding, Interval, share_interval, t_interval
-from analysis.intervals import LEAST, reach, welch
+from analysis.reporting.intervals import LEAST, reach, welch
 
 Check = Callable[[Scores], Evidence]
 

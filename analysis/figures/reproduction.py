@@ -12,7 +12,7 @@ from analysis.figures.exhibits import Figure
 from analysis.figures.labelled_maps import LabelledMap
 from analysis.figures.scores import AXES, Point
 from analysis.figures.verdicts import Finding, Verdict, decide
-from analysis.intervals import LEAST
+from analysis.reporting.intervals import LEAST
 from analysis.reporting.rendering import escape_markdown
 from data.display import csv_cell
 from data.errors import UserError

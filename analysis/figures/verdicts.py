@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from analysis.figures.scores import NoScoresError, Scores, Selection
-from analysis.intervals import ERROR, LEAST, reach
+from analysis.reporting.intervals import ERROR, LEAST, reach
 
 Outcome = Literal["held", "not held", "undecided at this size", "not computed here"]
 Interval = tuple[float, float]

@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import sqrt
 from statistics import fmean, stdev
 
-from analysis.intervals import reach, welch
+from analysis.reporting.intervals import reach, welch
 from analysis.reporting.matching import StoredResults, expanded, folder_of, label, named
 from analysis.reporting.printed import Cell, Key, PrintedRow, paper_rows
 from analysis.reporting.rendering import Grid, Row, heading, score_cell, show

@@ -23,7 +23,7 @@ from analysis.figures import catalogue
 from analysis.figures.exhibits import Exhibit
 from analysis.figures.scores import Point
 from analysis.figures.verdicts import Verdict, decide
-from analysis.intervals import ERROR
+from analysis.reporting.intervals import ERROR
 from experiments.reproduction.planning import plan
 from experiments.reproduction.settings import Reproduction
 

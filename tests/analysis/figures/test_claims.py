@@ -11,7 +11,7 @@ from scipy import stats
 from analysis.figures.claims import about_equal, all_of, at_most, best, greater, peak_inside, rising
 from analysis.figures.scores import Point, Scores
 from analysis.figures.verdicts import Claim, Evidence, Verdict, decide
-from analysis.intervals import ERROR
+from analysis.reporting.intervals import ERROR
 
 Check = Callable[[Scores], Evidence]
 TICKS = ["1", "2", "3", "4", "5"]

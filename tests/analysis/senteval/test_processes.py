@@ -17,7 +17,7 @@ import torch
 
 from analysis.senteval.display import Watch
 from analysis.senteval.evaluation import run_tasks
-from analysis.senteval.processes import number_of_processes
+from analysis.senteval.processes import evaluate_jobs, number_of_processes
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.results import Results, read_results
 from analysis.senteval.tasks import TASKS
@@ -149,16 +149,33 @@ def test_an_error_of_a_task_is_one_line(data: Path, tmp_path: Path) -> None:
     assert messages[0] == messages[1] and messages[0].startswith("SUBJ (") and "5 folds need" in messages[0]
 
 
-def test_a_killed_process_is_one_line(data: Path, tmp_path: Path) -> None:
-    class Kill(Watch):
-        def end(self, results: Results, task: str) -> None:
-            for child in multiprocessing.active_children()[:1]:  # empty if the tasks ended at the same time
-                os.kill(child.ident or 0, signal.SIGKILL)
+class Ends:
+    """A job that returns nothing at once, or kills its process as soon as ``after`` exists."""
+
+    work = 1.0
+
+    def __init__(self, name: str, after: Path | None = None) -> None:
+        self.name, self.after = name, after
+
+    def evaluate(self, *_: Any) -> Any:
+        while self.after is not None:
+            if self.after.exists():
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(0.01)
+        return {}, {}
+
+
+def test_a_killed_process_is_one_line_and_what_ended_before_counts(tmp_path: Path) -> None:
+    vectors = np.memmap(tmp_path / "vectors.bin", "<f4", "w+", shape=(1, 2))
+    jobs: list[Any] = [Ends("STS12"), Ends("TREC", after=tmp_path / "STS12")]
+
+    def finish(name: str, _: Any) -> None:
+        (tmp_path / name).touch()
 
     with pytest.raises(UserError, match=r"^A process that evaluates tasks was killed, perhaps") as refusal:
-        run(data, tmp_path, 2, tasks=["STS12", "STS13", "STS14", "SST2", "TREC", "MR"], watch=Kill())
+        evaluate_jobs(jobs, {None: vectors}, 2, progress=lambda *_: None, finish=finish)
     assert "\n" not in str(refusal.value)
-    assert read_results(tmp_path).tasks  # results from before the kill are kept
+    assert (tmp_path / "STS12").exists() and not (tmp_path / "TREC").exists()
 
 
 def test_stopping_the_first_process_ends_the_others(data: Path, tmp_path: Path) -> None:

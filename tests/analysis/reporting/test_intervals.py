@@ -8,7 +8,7 @@ from statistics import stdev
 import pytest
 from scipy import stats
 
-from analysis.intervals import reach, welch
+from analysis.reporting.intervals import reach, welch
 
 FIRST, SECOND = [61.2, 63.0, 62.1, 64.4, 60.9], [59.0, 60.2, 61.5]
 
