@@ -11,7 +11,7 @@ import numpy as np
 
 from analysis.models import Named
 from analysis.senteval.features import Vectors, embed
-from analysis.senteval.files.reading import Line
+from analysis.senteval.files.loaders import Line
 from analysis.settings import ModelsSettings
 from data.display import bar, printable
 from data.errors import UserError, reason

@@ -16,7 +16,8 @@ from analysis.senteval.classifiers.relatedness import Scored, relatedness
 from analysis.senteval.classifiers.retrieval import Captioned, retrieval
 from analysis.senteval.classifiers.selection import kfold, nested, split, tuned
 from analysis.senteval.classifiers.snli import Pairs, snli
-from analysis.senteval.files.reading import Captions, Examples
+from analysis.senteval.files.captions import Captions
+from analysis.senteval.files.loaders import Examples
 from analysis.senteval.protocols import Protocol
 from analysis.senteval.tasks import TASKS, Task
 from data.errors import UserError, about

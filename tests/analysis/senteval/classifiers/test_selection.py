@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 import encoders
 from analysis.senteval.classifiers import selection
 from analysis.senteval.classifiers.selection import kfold, nested, split, tuned
-from analysis.senteval.files.reading import Examples
+from analysis.senteval.files.loaders import Examples
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier, Protocol
 from analysis.senteval.tasks import find
 from data.errors import UserError
