@@ -37,9 +37,9 @@ import numpy as np
 import torch
 
 import encoders
-from analysis.senteval.classifiers.fit_groups import Fit
 from analysis.senteval.classifiers.fitting import fit_many
 from analysis.senteval.classifiers.selection import nested, stratified
+from analysis.senteval.classifiers.training import Fit
 from analysis.senteval.features import embed
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
 from analysis.senteval.tasks import find

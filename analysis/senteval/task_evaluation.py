@@ -16,6 +16,7 @@ from analysis.senteval.classifiers.relatedness import Scored, relatedness
 from analysis.senteval.classifiers.retrieval import Captioned, retrieval
 from analysis.senteval.classifiers.selection import kfold, nested, split, tuned
 from analysis.senteval.classifiers.snli import Pairs, snli
+from analysis.senteval.classifiers.training import Progress
 from analysis.senteval.files.captions import Captions
 from analysis.senteval.files.loaders import Examples
 from analysis.senteval.protocols import Protocol
@@ -24,7 +25,6 @@ from data.errors import UserError, about
 
 Dataset = Mapping[str, Examples] | Mapping[str, Captions]
 Outcomes = tuple[dict[str, Any], dict[str, np.ndarray]]  # a record's scores; predictions of each test example
-Progress = Callable[[float], None]
 
 # Approximate maximum number of passes over the training examples, by kind; per fold with k-fold (see ``work``).
 _PASSES = {"nested": 60, "kfold": 60, "split": 60, "snli": 100, "relatedness": 1000, "retrieval": 4000}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from analysis.senteval.classifiers.training import Patience, Table, toolkit_stream
+from analysis.senteval.classifiers.training import Patience, Progress, Table, toolkit_stream
 from analysis.senteval.protocols import SEED
 from data.errors import UserError
 
@@ -73,7 +73,7 @@ def retrieval(
     test: Captioned,
     *,
     device: torch.device | str = "cpu",
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Retrieval:
     """Trains both maps with the toolkit's seeds, negatives, batches and early stopping.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
@@ -13,12 +12,11 @@ from scipy.special import softmax
 from sklearn.model_selection import StratifiedKFold
 
 from analysis.senteval import scores
-from analysis.senteval.classifiers.fit_groups import Fit, Fitted
 from analysis.senteval.classifiers.fitting import fit_many
+from analysis.senteval.classifiers.training import Fit, Fitted, Progress
 from analysis.senteval.protocols import L2, SEED, Protocol
 from data.errors import UserError
 
-Progress = Callable[[float], None]
 Labelled = tuple[np.ndarray, np.ndarray]  # features, float32 of shape (n, D), and classes, int64 of shape (n,)
 
 

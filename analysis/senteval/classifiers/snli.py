@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from analysis.senteval.classifiers.networks import network
-from analysis.senteval.classifiers.training import Patience, Table, toolkit_stream
+from analysis.senteval.classifiers.training import Patience, Progress, Table, toolkit_stream
 from analysis.senteval.protocols import SEED, SNLI_EPOCH_SIZE, SNLI_L2, SNLI_MAX_EPOCH, Classifier
 
 CLASSES = 3
@@ -57,7 +57,7 @@ def snli(
     classifier: Classifier,
     *,
     device: torch.device | str = "cpu",
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Snli:
     """Trains with the toolkit's seeds, batches and early stopping; no L2 is selected.
 

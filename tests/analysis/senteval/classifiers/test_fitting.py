@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from analysis.senteval.classifiers import fitting, networks
-from analysis.senteval.classifiers.fit_groups import Fit, Fitted
 from analysis.senteval.classifiers.fitting import fit_many, training_device
+from analysis.senteval.classifiers.training import Fit, Fitted
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
 from tests.analysis.senteval.plain_linear import PlainFit, plain_fit
 

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from analysis.senteval.classifiers import networks
-from analysis.senteval.classifiers.fit_groups import Fit, Fitted
 from analysis.senteval.classifiers.networks import network
+from analysis.senteval.classifiers.training import Fit, Fitted
 from analysis.senteval.protocols import Classifier
 from tests.analysis.senteval.plain_network import plain_network
 

@@ -8,11 +8,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from torch import nn
+from torch import Tensor, nn
 
 import encoders
 from analysis.senteval.classifiers import relatedness as module
-from analysis.senteval.classifiers.relatedness import Scored, relatedness, two_point
+from analysis.senteval.classifiers.relatedness import Scored, adam, relatedness, two_point
 from analysis.senteval.features import embed
 from analysis.senteval.tasks import TASKS
 from tests.encoders.models import minilm
@@ -145,6 +145,20 @@ def test_targets_equal_those_of_the_paper(scores: list[float]) -> None:
     np.testing.assert_allclose(two_point(gold), toolkit_targets(gold), atol=1e-7)
     from_one = gold >= 1
     np.testing.assert_allclose(two_point(gold)[from_one] @ np.arange(1, 6), gold[from_one], atol=1e-5)
+
+
+def test_updates_equal_torchs_adam() -> None:
+    random = torch.Generator().manual_seed(0)
+    weights = torch.randn(3, 4, generator=random)
+    torch_weights = nn.Parameter(weights.clone())
+    optimizer = torch.optim.Adam([torch_weights])
+    moments: list[Tensor] = [torch.zeros_like(weights) for _ in range(2)]
+    for step in range(1, 30):
+        gradient = torch.randn(3, 4, generator=random)
+        torch_weights.grad = gradient.clone()
+        optimizer.step()
+        adam(weights, gradient, moments[0], moments[1], step)
+        torch.testing.assert_close(weights, torch_weights.detach(), rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.slow
