@@ -45,7 +45,7 @@ from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
 from analysis.senteval.scores import accuracy
 from analysis.senteval.tasks import find
 from benchmarks.memory import reset_peak, resident
-from tests.analysis.senteval.plain_linear import plain_fit
+from tests.analysis.senteval.plain_network import plain_fit
 
 HERE = Path(__file__).resolve().parents[1]
 PROTOCOL = PROTOCOLS["default"]

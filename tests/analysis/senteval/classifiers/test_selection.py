@@ -19,8 +19,7 @@ from analysis.senteval.tasks import find
 from data.errors import UserError
 from tests.analysis.senteval.classifiers.test_fitting import labelled_features
 from tests.analysis.senteval.classifiers.test_networks import QUICK, examples
-from tests.analysis.senteval.plain_linear import plain_fit
-from tests.analysis.senteval.plain_network import PlainNetwork, plain_network
+from tests.analysis.senteval.plain_network import PlainNetwork, plain_fit, plain_network
 from tests.real_data import suite_data
 
 SHORT = replace(
