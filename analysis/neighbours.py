@@ -20,7 +20,7 @@ import numpy as np
 from analysis.models import open_models
 from analysis.quick import normalise
 from analysis.reporting.rendering import csv_table, escape_markdown, markdown_table, write
-from analysis.senteval.files.reading import stream
+from analysis.senteval.files.loaders import stream
 from analysis.settings import NeighboursSettings
 from data.display import printable
 from data.errors import UserError

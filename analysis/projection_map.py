@@ -27,7 +27,7 @@ from analysis.figures import style
 from analysis.models import open_models
 from analysis.quick import normalise
 from analysis.reporting.rendering import write
-from analysis.senteval.files.reading import stream
+from analysis.senteval.files.loaders import stream
 from analysis.settings import ProjectionMapSettings
 from data.display import printable
 from data.errors import UserError, reason

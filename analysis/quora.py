@@ -24,7 +24,7 @@ from analysis.models import Model, device, open_models
 from analysis.reporting.printed import Cell, Key
 from analysis.reporting.rendering import Grid, Row, show, write
 from analysis.senteval.classifiers.probe import ProbeData, fit_hidden, fit_linear
-from analysis.senteval.files.reading import stream
+from analysis.senteval.files.loaders import stream
 from analysis.settings import Classifier, QuoraSettings
 from data.display import bar
 from data.errors import UserError, about

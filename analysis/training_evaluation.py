@@ -7,7 +7,7 @@ from typing import cast
 
 from analysis import quick
 from analysis.senteval.features import Encodes
-from analysis.senteval.files.reading import Examples
+from analysis.senteval.files.loaders import Examples
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.scores import correlation, cosines
 from analysis.senteval.tasks import TASKS, absent, available

@@ -22,7 +22,7 @@ from scipy.stats import spearmanr
 from analysis.models import open_models
 from analysis.reporting.printed import Cell, Key, read_table
 from analysis.reporting.rendering import Grid, Row, show, write
-from analysis.senteval.files.reading import stream
+from analysis.senteval.files.loaders import stream
 from analysis.settings import WordSimilaritySettings, WordVectors
 from data.errors import UserError
 from data.tokenizer import is_byte_level, plain_backend

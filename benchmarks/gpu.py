@@ -214,9 +214,9 @@ def encoding(sizes: Sizes, device: str, precision: Precision) -> tuple[str, str]
 
 def classifying(sizes: Sizes, device: str) -> tuple[str, str]:
     """Measures the seconds of one outer fold of nested cross-validation, by the default protocol."""
-    from analysis.senteval.classifiers.fit_groups import Fit
     from analysis.senteval.classifiers.fitting import fit_many
     from analysis.senteval.classifiers.selection import stratified
+    from analysis.senteval.classifiers.training import Fit
     from analysis.senteval.protocols import L2, PROTOCOLS
 
     protocol, rng = PROTOCOLS["default"], generator(3)

@@ -14,7 +14,7 @@ from analysis.figures import drawing, style
 from analysis.figures.exhibits import Figure
 from analysis.figures.scores import Point, in_order
 from analysis.projection_map import Agreement, Labelled
-from analysis.senteval.files.reading import Examples
+from analysis.senteval.files.loaders import Examples
 from analysis.senteval.tasks import Task, absent, find, roots
 from data.errors import UserError
 

@@ -16,14 +16,15 @@ from analysis.senteval.classifiers.relatedness import Scored, relatedness
 from analysis.senteval.classifiers.retrieval import Captioned, retrieval
 from analysis.senteval.classifiers.selection import kfold, nested, split, tuned
 from analysis.senteval.classifiers.snli import Pairs, snli
-from analysis.senteval.files.reading import Captions, Examples
-from analysis.senteval.protocols import Protocol
+from analysis.senteval.classifiers.training import Progress
+from analysis.senteval.files.captions import Captions
+from analysis.senteval.files.loaders import Examples
+from analysis.senteval.protocols import SNLI_L2, Protocol
 from analysis.senteval.tasks import TASKS, Task
 from data.errors import UserError, about
 
 Dataset = Mapping[str, Examples] | Mapping[str, Captions]
 Outcomes = tuple[dict[str, Any], dict[str, np.ndarray]]  # a record's scores; predictions of each test example
-Progress = Callable[[float], None]
 
 # Approximate maximum number of passes over the training examples, by kind; per fold with k-fold (see ``work``).
 _PASSES = {"nested": 60, "kfold": 60, "split": 60, "snli": 100, "relatedness": 1000, "retrieval": 4000}
@@ -176,16 +177,16 @@ def _classes(task: Task, parts: Parts, matrix: np.ndarray, job: Job, progress: P
     else:
         gold = parts["test"].targets
         if task.kind == "kfold":
-            outcome = kfold(found["train"], found["test"], classes, protocol, **options)
+            outcome = kfold(found["train"], found["test"][0], classes, protocol, **options)
         elif task.group == "probing" and protocol.probing_hidden:
-            outcome = tuned(found["train"], found["dev"], found["test"], classes, protocol, **options)
+            outcome = tuned(found["train"], found["dev"], found["test"][0], classes, protocol, **options)
             extra = {"hidden": outcome.hidden, "dropout": outcome.dropout}
         else:
-            outcome = split(found["train"], found["dev"], found["test"], classes, protocol, **options)
+            outcome = split(found["train"], found["dev"], found["test"][0], classes, protocol, **options)
     reached = scores.classification(task.name, gold, outcome.probabilities, arrays.get("fold"))
     record = {"dev": outcome.dev, **reached, "l2": outcome.l2, **extra}
     record |= {"n_train": len(gold if task.kind == "nested" else parts["train"].targets)}
-    record |= {"n_dev": outcome.n_dev, "n_test": outcome.n_test}
+    record |= {"n_dev": outcome.n_dev, "n_test": len(gold)}
     return record, arrays | {"gold": gold, "predicted": outcome.probabilities}
 
 
@@ -204,7 +205,7 @@ def _snli(parts: Parts, matrix: np.ndarray, job: Job, progress: Progress) -> Out
     _check_classes(parts["train"])
     train, dev, test = (Pairs(*part) for part in parts.values())
     found = snli(matrix, train, dev, test, job.protocol.classifier, device=job.device, progress=progress)
-    record = {"dev": found.dev, **scores.classification("SNLI", test.labels, found.probabilities), "l2": found.l2}
+    record = {"dev": found.dev, **scores.classification("SNLI", test.labels, found.probabilities), "l2": SNLI_L2}
     return _counted(parts, record), {"gold": test.labels, "predicted": found.probabilities}
 
 
@@ -219,8 +220,8 @@ def _relatedness(parts: Parts, matrix: np.ndarray, protocol: Protocol, progress:
         # Gao et al. (2021) choose and report by Spearman.
         record = {"dev": 100 * found_dev.spearman, "dev_pearson": 100 * found_dev.pearson}
     else:
-        train, dev_part, test = (Scored(_pair(matrix, part), part.targets) for part in parts.values())
-        found = relatedness(train, dev_part, test, progress=progress)
+        train, dev_part = (Scored(_pair(matrix, parts[name]), parts[name].targets) for name in ("train", "dev"))
+        found = relatedness(train, dev_part, _pair(matrix, parts["test"]), progress=progress)
         record = {"dev": 100 * found.dev, "dev_pearson": 100 * found.dev}
         predicted = found.predictions
     record |= {"l2": None, **scores.relatedness(gold, predicted, trained=not protocol.cosine)}

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.senteval.files import loaders
-from analysis.senteval.files.captions import FILES, captions
-from analysis.senteval.files.reading import Captions, Examples
+from analysis.senteval.files.captions import FILES, Captions, captions
 from data.errors import UserError
 
 STS_SUBSETS = {
@@ -55,7 +54,7 @@ class Task:
     classes: int = 0
     features: str = ""
     files: tuple[str, ...]
-    load: Callable[[Path], dict[str, Examples] | dict[str, Captions]]
+    load: Callable[[Path], dict[str, loaders.Examples] | dict[str, Captions]]
     sizes: tuple[int, int]
     short: str = ""
     aliases: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ from mteb.get_tasks import _TASKS_REGISTRY
 from analysis.models import Model, Named
 from analysis.mteb import MTEBEncoder, evaluate_task, find_tasks
 from analysis.senteval.files import loaders
-from analysis.senteval.files.reading import Examples
+from analysis.senteval.files.loaders import Examples
 from analysis.settings import ModelOptions, WordVectorSettings
 from data.errors import UserError
 from encoders import BUNDLED

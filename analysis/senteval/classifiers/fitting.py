@@ -15,8 +15,7 @@ import numpy as np
 import torch
 
 from analysis.senteval.classifiers import networks
-from analysis.senteval.classifiers.fit_groups import Fit, Fitted, Group, grouped
-from analysis.senteval.classifiers.training import Patience, toolkit_stream
+from analysis.senteval.classifiers.training import Fit, Fitted, Group, Patience, Progress, grouped, toolkit_stream
 from analysis.senteval.protocols import Classifier
 
 SMALL = 1 << 15  # weights of all fits; with fewer of them a GPU would only start small kernels
@@ -30,7 +29,7 @@ def fit_many(
     classifier: Classifier,
     *,
     device: torch.device | str = "cpu",
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[Fitted]:
     """Trains ``fits`` on rows of one matrix, without copying it.
 

@@ -6,7 +6,7 @@ the folds of a task, are trained at once, as its small steps take longer to star
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby, pairwise
 
 import numpy as np
@@ -14,8 +14,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from analysis.senteval.classifiers.fit_groups import ACTIVATIONS, Fit, Fitted, Group, grouped
-from analysis.senteval.classifiers.training import Patience, toolkit_stream
+from analysis.senteval.classifiers.training import (
+    ACTIVATIONS,
+    Fit,
+    Fitted,
+    Group,
+    Patience,
+    Progress,
+    grouped,
+    toolkit_stream,
+)
 from analysis.senteval.protocols import Classifier
 
 MEMORY = 1 << 29  # bytes of weights, features and states of the groups that are trained at once
@@ -42,7 +50,7 @@ def fit_many(
     *,
     device: torch.device,
     together: bool,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[Fitted]:
     """Trains ``fits`` in torch; other arguments as in ``fitting.fit_many``.
 
@@ -134,7 +142,7 @@ class _Stack:
         for generator in self.generators.values():
             generator.set_state(state) if self.device.type == "cpu" else generator.manual_seed(classifier.seed)
 
-    def train(self, progress: Callable[[float], None]) -> dict[int, Fitted]:
+    def train(self, progress: Progress) -> dict[int, Fitted]:
         """Trains until all have stopped; returns the classifiers at their best dev evaluation, by position."""
         patience = {member: Patience(self.classifier.patience) for member in self.members.flat}
         best: dict[int, Fitted] = {}

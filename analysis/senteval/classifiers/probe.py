@@ -12,15 +12,15 @@ optimizer, batch, L2.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from analysis.senteval.classifiers.fit_groups import Fit, Fitted
 from analysis.senteval.classifiers.fitting import fit_many
+from analysis.senteval.classifiers.training import Fit, Fitted, Progress
 from analysis.senteval.protocols import SEED, Classifier
 from data.errors import UserError
 
@@ -117,7 +117,7 @@ def fit_hidden(
     width: int = WIDTH,
     seed: int = SEED,
     device: torch.device | str = "cpu",
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Probe:
     """Fits a multilayer perceptron; on a CPU the same seed and number of threads give the same result.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from analysis.senteval.classifiers.training import Patience, Table, toolkit_stream
+from analysis.senteval.classifiers.training import Patience, Progress, Table, toolkit_stream
 from analysis.senteval.protocols import SEED
 from data.errors import UserError
 
@@ -54,8 +54,7 @@ class Retrieval(NamedTuple):
     Attributes:
         dev: sum of the six recalls on dev, 0 .. 600, as in the toolkit.
         image_to_text, text_to_image: means over the splits of test.
-        splits, split_images: number of test splits and of images in each: up to 5 of 1,000; fewer than 1,000
-            images are one split.
+        splits: number of test splits: up to 5 of 1,000 images; fewer than 1,000 images are one split.
         epochs: number of epochs trained.
     """
 
@@ -63,7 +62,6 @@ class Retrieval(NamedTuple):
     image_to_text: Ranks
     text_to_image: Ranks
     splits: int
-    split_images: int
     epochs: int
 
 
@@ -73,7 +71,7 @@ def retrieval(
     test: Captioned,
     *,
     device: torch.device | str = "cpu",
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Retrieval:
     """Trains both maps with the toolkit's seeds, negatives, batches and early stopping.
 
@@ -118,8 +116,8 @@ def retrieval(
             kept = copy.deepcopy(model)
     if progress is not None:
         progress(1.0)
-    splits, split_images = _splits(len(test.images))
-    return Retrieval(patience.best, *evaluate_splits(kept, test, device), splits, split_images, epochs)
+    splits, _ = _splits(len(test.images))
+    return Retrieval(patience.best, *evaluate_splits(kept, test, device), splits, epochs)
 
 
 class Projections(nn.Module):

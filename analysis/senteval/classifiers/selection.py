@@ -1,8 +1,7 @@
-"""Choice of L2, or of width and dropout too, and the reported scores (``senteval/tools/validation.py``)."""
+"""Choice of L2, or of width and dropout too, and the predictions (``senteval/tools/validation.py``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
@@ -12,36 +11,32 @@ import torch
 from scipy.special import softmax
 from sklearn.model_selection import StratifiedKFold
 
-from analysis.senteval import scores
-from analysis.senteval.classifiers.fit_groups import Fit, Fitted
 from analysis.senteval.classifiers.fitting import fit_many
+from analysis.senteval.classifiers.training import Fit, Fitted, Progress
 from analysis.senteval.protocols import L2, SEED, Protocol
+from analysis.senteval.scores import mean
 from data.errors import UserError
 
-Progress = Callable[[float], None]
 Labelled = tuple[np.ndarray, np.ndarray]  # features, float32 of shape (n, D), and classes, int64 of shape (n,)
 
 
 class Outcome(NamedTuple):
-    """Scores of a task's classifier in percent, rounded where the toolkit rounds.
+    """Choices and predictions of a task's classifier.
 
     Attributes:
-        dev: accuracy that chose L2; nested folds: mean of the best ones.
-        test: accuracy on test; nested folds: mean over the outer folds.
+        dev: accuracy in percent that chose L2, rounded as in the toolkit; nested folds: mean of the best ones.
         l2: chosen L2 weight; nested folds: one per outer fold.
         probabilities: class probabilities of the test examples, float32 of shape (n_test, C), in the order given;
             nested folds: each from the model that was not trained on it.
-        n_dev, n_test: numbers of examples of ``dev`` and ``test``.
+        n_dev: number of examples of ``dev``.
         folds: nested folds: each example's outer fold, int64 of shape (n_test,); otherwise None.
         hidden, dropout: chosen width and dropout, if they are tuned.
     """
 
     dev: float
-    test: float
     l2: float | list[float]
     probabilities: np.ndarray
     n_dev: int
-    n_test: int
     folds: np.ndarray | None = None
     hidden: int | None = None
     dropout: float | None = None
@@ -94,22 +89,23 @@ def nested(
     logits, folds = np.empty((len(labels), classes), np.float32), np.empty(len(labels), np.int64)
     for number, ((_, test), one) in enumerate(zip(outer, found, strict=True)):
         logits[test], folds[test] = one.logits(features[test]), number
-    dev, reached = scores.mean([score for _, score in chosen]), scores.accuracy(labels, logits, folds)
-    return Outcome(
-        dev, reached, [l2 for l2, _ in chosen], softmax(logits, axis=1), len(labels), len(labels), folds
-    )
+    dev = mean([score for _, score in chosen])
+    return Outcome(dev, [l2 for l2, _ in chosen], softmax(logits, axis=1), len(labels), folds)
 
 
 def kfold(
     train: Labelled,
-    test: Labelled,
+    test: np.ndarray,
     classes: int,
     protocol: Protocol,
     *,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
 ) -> Outcome:
-    """Chooses L2 by k-fold on ``train`` and tests a fit on all of it. Arguments as in ``nested``."""
+    """Chooses L2 by k-fold on ``train``; a fit on all of it predicts ``test``, features of shape (n_test, D).
+
+    Other arguments as in ``nested``.
+    """
     fits = _with_l2(stratified(train[1], protocol.folds))
     share = len(fits) / (len(fits) + 1)
     found = fit_many(
@@ -122,32 +118,32 @@ def kfold(
         *train, everything, classes, protocol.classifier,
         device=device, progress=_part(progress, share, 1),
     )  # fmt: skip
-    return _outcome(dev, l2, last, test, len(train[1]))
+    return Outcome(dev, l2, softmax(last.logits(test), axis=1), len(train[1]))
 
 
 def split(
     train: Labelled,
     dev: Labelled,
-    test: Labelled,
+    test: np.ndarray,
     classes: int,
     protocol: Protocol,
     *,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
 ) -> Outcome:
-    """Chooses L2 on a dev set and tests that same fit. Arguments as in ``nested``."""
+    """Chooses L2 on a dev set; that same fit predicts ``test``. Arguments as in ``kfold``."""
     features, labels, parts = _joined(train, dev)
     found = fit_many(
         features, labels, _with_l2([parts]), classes, protocol.classifier, device=device, progress=progress
     )
     l2, score = _best(np.array([[one.dev_accuracy for one in found]]))
-    return _outcome(score, l2, found[L2.index(l2)], test, len(dev[1]))
+    return Outcome(score, l2, softmax(found[L2.index(l2)].logits(test), axis=1), len(dev[1]))
 
 
 def tuned(
     train: Labelled,
     dev: Labelled,
-    test: Labelled,
+    test: np.ndarray,
     classes: int,
     protocol: Protocol,
     *,
@@ -156,7 +152,7 @@ def tuned(
 ) -> Outcome:
     """Chooses width, dropout and L2 of a hidden layer on a dev set; ties go to the first in the grid.
 
-    ``protocol`` gives ``probing_hidden`` and ``probing_dropout``; other arguments as in ``nested``.
+    ``protocol`` gives ``probing_hidden`` and ``probing_dropout``; other arguments as in ``kfold``.
     """
     features, labels, parts = _joined(train, dev)
     grid = [Fit(*parts, l2, dropout) for dropout, l2 in product(protocol.probing_dropout, L2)]
@@ -173,7 +169,8 @@ def tuned(
                 best = score, hidden, fit, one
     assert best is not None
     score, hidden, fit, one = best
-    return _outcome(score, fit.l2, one, test, len(dev[1]))._replace(hidden=hidden, dropout=fit.dropout)
+    probabilities = softmax(one.logits(test), axis=1)
+    return Outcome(score, fit.l2, probabilities, len(dev[1]), hidden=hidden, dropout=fit.dropout)
 
 
 def _joined(train: Labelled, dev: Labelled) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
@@ -204,12 +201,6 @@ def _best(accuracies: np.ndarray) -> tuple[float, float]:
     """Returns the first best L2 and its score in percent, for accuracies 0 .. 1 of shape (folds, L2)."""
     means = [float(round(100 * np.mean(column), 2)) for column in accuracies.T]
     return L2[int(np.argmax(means))], max(means)
-
-
-def _outcome(dev: float, l2: float, trained: Fitted, test: Labelled, n_dev: int) -> Outcome:
-    logits = trained.logits(test[0])
-    reached = scores.accuracy(test[1], logits)
-    return Outcome(dev, reached, l2, softmax(logits, axis=1), n_dev, len(logits))
 
 
 def _part(progress: Progress | None, start: float, stop: float) -> Progress | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from analysis.senteval.classifiers.networks import network
-from analysis.senteval.classifiers.training import Patience, Table, toolkit_stream
+from analysis.senteval.classifiers.training import Patience, Progress, Table, toolkit_stream
 from analysis.senteval.protocols import SEED, SNLI_EPOCH_SIZE, SNLI_L2, SNLI_MAX_EPOCH, Classifier
 
 CLASSES = 3
@@ -33,18 +33,15 @@ class Pairs(NamedTuple):
 
 
 class Snli(NamedTuple):
-    """Scores and predictions of the classifier of the best epoch.
+    """Predictions of the classifier of the best epoch.
 
     Attributes:
-        dev, test: accuracies in percent, as the toolkit rounds them.
-        l2: the toolkit's fixed L2 weight.
+        dev: accuracy in percent, as the toolkit rounds it.
         probabilities: class probabilities of the test pairs, float32 of shape (n_test, 3).
         epochs: number of epochs trained.
     """
 
     dev: float
-    test: float
-    l2: float
     probabilities: np.ndarray
     epochs: int
 
@@ -57,7 +54,7 @@ def snli(
     classifier: Classifier,
     *,
     device: torch.device | str = "cpu",
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Snli:
     """Trains with the toolkit's seeds, batches and early stopping; no L2 is selected.
 
@@ -86,18 +83,13 @@ def snli(
                     if progress is not None:
                         progress((epochs + step / steps) / (SNLI_MAX_EPOCH + SNLI_EPOCH_SIZE))
                 epochs += 1
-            if patience.rises(_accuracy(_scores(model, table, dev), dev.labels)):
+            predicted = _scores(model, table, dev).argmax(dim=1).numpy()
+            if patience.rises(float((predicted == dev.labels).mean())):
                 kept = copy.deepcopy(model)
-    scores = _scores(kept, table, test)
+    probabilities = torch.softmax(_scores(kept, table, test), dim=1).numpy()
     if progress is not None:
         progress(1.0)
-    return Snli(
-        dev=round(100 * patience.best, 2),
-        test=round(100 * _accuracy(scores, test.labels), 2),
-        l2=SNLI_L2,
-        probabilities=torch.softmax(scores, dim=1).numpy(),
-        epochs=epochs,
-    )
+    return Snli(round(100 * patience.best, 2), probabilities, epochs)
 
 
 def _optimizer(model: nn.Module, classifier: Classifier) -> torch.optim.Optimizer:
@@ -123,7 +115,3 @@ def _scores(model: nn.Module, table: Table, pairs: Pairs) -> Tensor:
     ]
     model.train()
     return torch.cat(parts)
-
-
-def _accuracy(scores: Tensor, labels: np.ndarray) -> float:
-    return float((scores.argmax(dim=1).numpy() == labels).mean())

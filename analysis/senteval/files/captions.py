@@ -15,11 +15,10 @@ import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from analysis.senteval.files.reading import Captions
 from data.errors import UserError, readable
 from data.files import open_bytes
 
@@ -30,8 +29,20 @@ SMALL = 2**20  # numbers or characters that a file may stand for even if it has 
 _HASHABLE = {str, bytes, int, float, bool}  # others may nest: to hash them can overflow the stack
 
 
+class Captions(NamedTuple):
+    """n images of one split and their captions.
+
+    Attributes:
+        images: image features, float32 of shape (n, F).
+        captions: five captions per image, in the file's order.
+    """
+
+    images: np.ndarray
+    captions: list[list[str]]
+
+
 def captions(folder: Path) -> dict[str, Captions]:
-    """Train, dev and test, images in the files' order.
+    """Reads train, dev and test; images are in the files' order.
 
     Raises:
         UserError: if a file is damaged, is not of this form, or holds anything but plain data.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.senteval.files.reading import Captions, Examples
+from analysis.senteval.files.captions import Captions
+from analysis.senteval.files.loaders import Examples
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.task_evaluation import indexed
 

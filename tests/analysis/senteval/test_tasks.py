@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from analysis.senteval.files.reading import Examples
+from analysis.senteval.files.loaders import Examples
 from analysis.senteval.tasks import TASKS, absent, find
 from data.errors import UserError
 from tests.real_data import suite_data

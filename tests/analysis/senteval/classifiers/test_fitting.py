@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from analysis.senteval.classifiers import fitting, networks
-from analysis.senteval.classifiers.fit_groups import Fit, Fitted
 from analysis.senteval.classifiers.fitting import fit_many, training_device
+from analysis.senteval.classifiers.training import Fit, Fitted
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
-from tests.analysis.senteval.plain_linear import PlainFit, plain_fit
+from tests.analysis.senteval.plain_network import PlainNetwork, plain_fit
 
 ADAM = replace(PROTOCOLS["default"].classifier, max_epoch=60)
 RMSPROP = PROTOCOLS["prototyping"].classifier
@@ -44,7 +44,7 @@ def uneven_fits() -> tuple[Fit, ...]:
 
 
 @cache
-def plain_fits(classes: int, classifier: Classifier) -> list[PlainFit]:
+def plain_fits(classes: int, classifier: Classifier) -> list[PlainNetwork]:
     return [
         plain_fit(*labelled_features(classes), fit.train, fit.dev, fit.l2, classes, classifier)
         for fit in uneven_fits()
@@ -67,9 +67,8 @@ def test_every_fit_equals_the_plain_programs(
     found = train(features, labels, fits, classes, classifier)
     for fitted, plain in zip(found, plain_fits(classes, classifier), strict=True):
         assert fitted.dev_accuracy == plain.dev_accuracy
-        [(weight, bias)] = fitted.layers
-        np.testing.assert_allclose(weight, plain.weight, atol=1e-4)
-        np.testing.assert_allclose(bias, plain.bias, atol=1e-4)
+        for found_values, expected in zip(fitted.layers[0], plain.model.parameters(), strict=True):
+            np.testing.assert_allclose(found_values, expected.detach(), atol=1e-4)
         np.testing.assert_allclose(fitted.logits(features), plain.logits(features), atol=1e-3)
 
 

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.senteval.classifiers import kernels
-from analysis.senteval.classifiers.fit_groups import Stream
 
 RANDOM = np.random.default_rng(0)
 
@@ -132,16 +131,3 @@ def test_correct_counts_and_ties_go_to_the_first_class(rows: int, classes: int, 
     scores = (features[chosen] @ weights[:, :-1].T + weights[:, -1]).reshape(rows, models, classes)
     expected = (scores.argmax(2) == labels[chosen][:, None]).sum(0)
     np.testing.assert_array_equal(kernels.correct(features, labels, chosen, weights, classes), expected)
-
-
-def test_random_streams_equal_numpys_legacy_generator() -> None:
-    random = np.random.RandomState(1111)
-    stream = Stream(50, split=False)
-    np.testing.assert_array_equal(stream.epochs(0, 3), [random.permutation(50) for _ in range(3)])
-    np.testing.assert_array_equal(stream.epochs(1, 4)[2], random.permutation(50))
-    random = np.random.RandomState(1111)
-    split_stream, order = Stream(59, split=True), random.permutation(59)
-    assert split_stream.parts is not None
-    np.testing.assert_array_equal(np.concatenate(split_stream.parts), order)
-    assert len(split_stream.parts[0]) == 2  # int(0.05 * 59)
-    np.testing.assert_array_equal(split_stream.epochs(0, 1)[0], random.permutation(57))

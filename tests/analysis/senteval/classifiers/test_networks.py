@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from analysis.senteval.classifiers import networks
-from analysis.senteval.classifiers.fit_groups import Fit, Fitted
 from analysis.senteval.classifiers.networks import network
+from analysis.senteval.classifiers.training import Fit, Fitted
 from analysis.senteval.protocols import Classifier
-from tests.analysis.senteval.plain_network import plain_network
+from tests.analysis.senteval.plain_network import plain_fit
 
 QUICK = Classifier(hidden=6, batch=16, patience=2, epoch_size=2, max_epoch=24)
 
@@ -68,8 +68,7 @@ def test_every_fit_equals_the_plain_programs(change: dict[str, Any], together: b
     fits += [Fit(all_rows, None, l2) for l2 in (1e-3, 1e-1)]
     found = fit_many(features, labels, fits, 3, classifier, together=together)
     for fit, fitted in zip(fits, found, strict=True):
-        dev = None if fit.dev is None else (features[fit.dev], labels[fit.dev])
-        expected = plain_network((features[fit.train], labels[fit.train]), dev, fit.l2, 3, classifier)
+        expected = plain_fit(features, labels, fit.train, fit.dev, fit.l2, 3, classifier)
         assert fitted.dev_accuracy == expected.dev_accuracy
         np.testing.assert_allclose(fitted.logits(features), expected.logits(features), atol=2e-5)
 

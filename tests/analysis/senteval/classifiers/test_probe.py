@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from analysis.senteval.classifiers import probe
-from analysis.senteval.classifiers.fit_groups import Fit
 from analysis.senteval.classifiers.fitting import fit_many
 from analysis.senteval.classifiers.probe import L2, ProbeData, fit_hidden, fit_linear
+from analysis.senteval.classifiers.training import Fit
 from analysis.senteval.protocols import Classifier
 from data.errors import UserError
 

@@ -4,9 +4,22 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from analysis.senteval.classifiers.training import Patience, Table, adam, toolkit_stream
+from analysis.senteval.classifiers.training import Patience, Stream, Table, toolkit_stream
+
+
+def test_random_streams_equal_numpys_legacy_generator() -> None:
+    random = np.random.RandomState(1111)
+    stream = Stream(50, split=False)
+    np.testing.assert_array_equal(stream.epochs(0, 3), [random.permutation(50) for _ in range(3)])
+    np.testing.assert_array_equal(stream.epochs(1, 4)[2], random.permutation(50))
+    random = np.random.RandomState(1111)
+    split_stream, order = Stream(59, split=True), random.permutation(59)
+    assert split_stream.parts is not None
+    np.testing.assert_array_equal(np.concatenate(split_stream.parts), order)
+    assert len(split_stream.parts[0]) == 2  # int(0.05 * 59)
+    np.testing.assert_array_equal(split_stream.epochs(0, 1)[0], random.permutation(57))
 
 
 def test_the_random_state_is_the_toolkits_inside_and_restored_after() -> None:
@@ -27,20 +40,6 @@ def test_patience_counts_all_failed_evaluations() -> None:
     assert not patience.rises(0.6)  # the third failure
     assert patience.spent
     assert patience.best == 0.6
-
-
-def test_updates_equal_torchs_adam() -> None:
-    random = torch.Generator().manual_seed(0)
-    weights = torch.randn(3, 4, generator=random)
-    torch_weights = nn.Parameter(weights.clone())
-    optimizer = torch.optim.Adam([torch_weights])
-    moments: list[Tensor] = [torch.zeros_like(weights) for _ in range(2)]
-    for step in range(1, 30):
-        gradient = torch.randn(3, 4, generator=random)
-        torch_weights.grad = gradient.clone()
-        optimizer.step()
-        adam(weights, gradient, moments[0], moments[1], step)
-        torch.testing.assert_close(weights, torch_weights.detach(), rtol=1e-6, atol=1e-7)
 
 
 def test_a_table_reads_rows_of_a_mapped_matrix(tmp_path: Path) -> None:
