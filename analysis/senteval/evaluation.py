@@ -22,8 +22,7 @@ from analysis.senteval.display import Watch, progress_on
 from analysis.senteval.features import Embedder, Encodes, Vectors, embed
 from analysis.senteval.processes import evaluate_jobs, number_of_processes
 from analysis.senteval.protocols import PROTOCOLS, Protocol
-from analysis.senteval.records import incomparable
-from analysis.senteval.results import FILE, Results, read_results, write_results
+from analysis.senteval.results import FILE, Results, completed, read_results, write_results
 from analysis.senteval.tasks import TASKS, Task, available, roots
 from data.errors import UserError
 from data.files import atomic_write, refuse_links_out
@@ -195,10 +194,7 @@ def run_tasks(
 
         def finish(name: str, outcomes: task_evaluation.Outcomes) -> None:
             record, predictions = outcomes
-            record |= {"files": digests[name]}
-            reason = incomparable(name, record)
-            record |= {"comparable": reason is None, "reason": reason}
-            results.tasks[name] = record  # type: ignore[assignment]
+            results.tasks[name] = completed(name, record | {"files": digests[name]})
             if out is not None:
                 _keep_predictions(out, name, predictions)
                 write_results(out / FILE, results)

@@ -144,20 +144,27 @@ def write_results(path: Path | str, results: Results) -> None:
     write_json(path, _document(results))
 
 
+def completed(task: str, record: Mapping[str, Any]) -> Record:
+    """Returns ``record`` in plain numbers, None for NaN, with ``comparable`` and ``reason`` computed.
+
+    Raises:
+        ValueError: if it is not as ``records.Record`` says.
+    """
+    plain = _plain(record)
+    if found := fault(task, plain):
+        raise ValueError(found)
+    reason = incomparable(task, plain)
+    return plain | {"comparable": reason is None, "reason": reason}
+
+
 def _document(results: Results) -> dict[str, Any]:
-    """Returns the content of senteval.json, with ``comparable``, ``reason`` and the averages computed.
+    """Returns the content of senteval.json: completed records, and the averages computed.
 
     ``averages`` has a number by label: the rule's name if it is complete and comparable, else
-    "<name> (15 of 17)"; ``averages_over`` has the tasks behind each. A score that is not a number (NaN) becomes
-    null.
+    "<name> (15 of 17)"; ``averages_over`` has the tasks behind each.
     """
-    plain = {name: _plain(record) for name, record in results.tasks.items()}
-    for name, record in plain.items():
-        if found := fault(name, record):
-            raise ValueError(found)
-        reason = incomparable(name, record)
-        record |= {"comparable": reason is None, "reason": reason}
-    tasks = {name: plain[name] for name in PUBLISHED if name in plain}
+    found = {name: completed(name, record) for name, record in results.tasks.items()}
+    tasks = {name: found[name] for name in PUBLISHED if name in found}
     found_averages = averages(tasks)
     return {
         "tasks": tasks,

@@ -70,7 +70,7 @@ def plain_data(path: Path) -> Any:
         except _Refused as refused:
             raise UserError(
                 f"{path} holds {refused}: only lists, tuples, dicts, strings, bytes, numbers and numpy arrays of "
-                "numbers are read, for a pickle may run any program."
+                "numbers are read, because a pickle can run any program."
             ) from None
         except OSError:
             raise
@@ -116,7 +116,7 @@ def _caption(spoken: Any, key: Any) -> str:
 
 
 def _sentence(caption: str) -> str:
-    """A caption with the toolkit's full stop; cut only at ASCII blanks, as its bytes.split() does."""
+    """Returns a caption with the toolkit's full stop; split only at ASCII blanks, as its bytes.split() does."""
     return b" ".join(f"{caption} .".encode(errors="replace").split()).decode()
 
 
@@ -160,7 +160,7 @@ def _shown(value: object) -> str:
 
 
 def _as_bytes(raw: object) -> bytes:
-    """Bytes, which Python 2 wrote as a string."""
+    """Returns bytes, which Python 2 wrote as a string."""
     if isinstance(raw, str):
         return raw.encode("latin-1")
     if isinstance(raw, bytes):
@@ -169,7 +169,7 @@ def _as_bytes(raw: object) -> bytes:
 
 
 def _array(kind: object, *_: object) -> np.ndarray:
-    """An empty array; a later instruction fills it."""
+    """Makes an empty array; a later instruction fills it."""
     if not isinstance(kind, _Name) or kind.name != "numpy.ndarray":
         raise _Refused(f"an array of class {_shown(kind)}")
     return np.empty(0, np.int8)

@@ -319,6 +319,15 @@ def test_a_folder_holds_the_returned_results_and_is_resumed(data: Path, tmp_path
     assert not (tmp_path / ".evaluation.lock").exists()
 
 
+def test_undefined_scores_are_none_with_and_without_a_folder(data: Path, tmp_path: Path) -> None:
+    def constant(texts: list[str]) -> np.ndarray:
+        return np.ones((len(texts), 3))
+
+    kept, returned = (evaluate(constant, data, out=out, tasks=["STS12"], name="x") for out in (tmp_path, None))
+    assert records_without_times(kept) == records_without_times(returned)
+    assert returned.tasks["STS12"]["test"] is None
+
+
 def test_results_of_another_encoder_are_not_reused(data: Path, tmp_path: Path) -> None:
     """Rounding errors, as between machines, do not make another encoder; a shorter input or another name does."""
     encoder, rng = RandomVectors(dimension=32), np.random.default_rng(0)

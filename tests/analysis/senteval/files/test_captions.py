@@ -30,7 +30,7 @@ from data.randomness import generator
 
 ONLY_DATA = (
     ": only lists, tuples, dicts, strings, bytes, numbers and numpy arrays of numbers are read, "
-    "for a pickle may run any program."
+    "because a pickle can run any program."
 )
 
 
