@@ -1,6 +1,6 @@
 # `make run` and `make test` do their own set-up: an environment in .venv with the exact versions of
 # requirements/constraints.txt.
-# Arguments pass through: make run ARGS="corpus=text corpus.path=books.jsonl.gz seed=2"
+# PYTHON=<path> chooses the Python. Arguments pass through: make run ARGS="corpus=text corpus.path=books.jsonl.gz seed=2"
 
 SHELL := /bin/bash
 VENV := .venv
@@ -14,13 +14,21 @@ ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup run test test-all lint docs bench senteval-data clean
+.PHONY: setup same-python run test test-all lint docs bench senteval-data clean
 .DEFAULT_GOAL := run
 
 setup: $(STAMP)
 
+# Refuses a PYTHON that is not the environment's.
+same-python:
+	@if [ -n "$(PYTHON)" ] && there=$$($(BIN)/python --version 2>/dev/null) \
+	        && [ "$$there" != "$$($(PYTHON) --version 2>/dev/null)" ]; then \
+	    echo "$(VENV) has $$there, not PYTHON=$(PYTHON): run make clean first." >&2; \
+	    exit 2; \
+	fi
+
 # torch comes first and alone, so that no resolver ever exchanges the build that this machine gets.
-$(STAMP): setup.cfg pyproject.toml $(CONSTRAINTS)
+$(STAMP): setup.cfg pyproject.toml $(CONSTRAINTS) | same-python
 	@if ! $(BIN)/python -c '$(IS_NEW)' 2>/dev/null; then \
 	    for python in $(PYTHONS); do \
 	        $$python -c '$(IS_NEW)' 2>/dev/null && break; \
@@ -30,7 +38,7 @@ $(STAMP): setup.cfg pyproject.toml $(CONSTRAINTS)
 	        echo "Python 3.11 or later is needed, and none was found as: $(PYTHONS). Install it or use make PYTHON=<path>." >&2; \
 	        exit 2; \
 	    fi; \
-	    echo "setup: environment $(VENV) with $$($$python --version)"; \
+	    echo "setup: environment $(VENV) with $$($$python --version) (PYTHON=<path> chooses another)"; \
 	    $$python -m venv --clear $(VENV); \
 	fi
 	@echo "setup: $(TORCH) (once; the largest download)"

@@ -44,7 +44,8 @@ class RunFolder:
         resume: whether the folder holds a run already; otherwise it must not.
 
     Raises:
-        UserError: if the folder cannot be written, is in use, has a link out of it, or wrongly holds a run.
+        UserError: if the folder cannot be written, is in use, has a link out of it, or wrongly holds a run or
+            other files.
     """
 
     def __init__(self, path: Path | None, *, name: str, resume: bool = False) -> None:
@@ -72,6 +73,13 @@ class RunFolder:
             raise UserError(
                 f"The run folder {self.path} holds a run already: {typed('resume', self.path)} goes on with it, "
                 "run_dir=<folder> names another."
+            )
+        others = sorted(name for name in self._before - {*FIRST_FILES} if not name.startswith("."))
+        if not resume and others:
+            self.close()
+            raise UserError(
+                f"The run folder {self.path} must be new or empty. It holds {others[0]}: run_dir=<folder> names "
+                "another."
             )
 
     def close(self) -> None:

@@ -94,6 +94,19 @@ def test_make_refuses_an_old_python_in_one_line(tmp_path: Path) -> None:
     assert not (tree / ".venv").exists()
 
 
+def test_make_refuses_another_python_than_that_of_the_environment(tmp_path: Path) -> None:
+    (tree := tmp_path / "tree").mkdir()
+    there = tree / ".venv/bin/python"
+    there.parent.mkdir(parents=True)
+    there.write_text("#!/bin/sh\necho Python 3.99.1\n")
+    there.chmod(0o755)
+    done = make(tree, f"PYTHON={sys.executable}")
+    assert done.stderr.splitlines()[0] == (
+        f".venv has Python 3.99.1, not PYTHON={sys.executable}: run make clean first."
+    )
+    assert done.returncode == 2 and there.exists()
+
+
 def test_windows_is_refused_in_one_line() -> None:
     code = "import sys; sys.platform = 'win32'; import experiments"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)

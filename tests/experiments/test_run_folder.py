@@ -61,11 +61,18 @@ def test_a_run_without_a_step_leaves_no_folder(
 
 def test_a_run_without_a_step_keeps_files_that_were_there_before(tmp_path: Path) -> None:
     (tmp_path / "tokenizer").mkdir()
-    (tmp_path / "notes.txt").touch()
+    (tmp_path / ".notes").touch()
     held = RunFolder(tmp_path, name="x")
     held.describe({"seed": 1}, {})
     held.close()
-    assert {path.name for path in tmp_path.iterdir()} == {"tokenizer", "notes.txt"}
+    assert {path.name for path in tmp_path.iterdir()} == {"tokenizer", ".notes"}
+
+
+def test_a_folder_with_other_files_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(UserError, match=r"must be new or empty\. It holds notes\.txt: run_dir="):
+        RunFolder(tmp_path, name="x")
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_the_folder_of_a_run_that_took_a_step_is_kept(tmp_path: Path) -> None:
