@@ -1,7 +1,7 @@
-"""Tables of held-out scores: of one run, for its model card, and of several runs.
+"""Tables of held-out scores: of one run, for the terminal and its model card, and of several runs.
 
-Several runs have the mean and standard deviation over those of equal names. The column "chance" gives chance level
-if known.
+Runs of the same name are shown as their mean and standard deviation. The column "chance" gives the chance level,
+if it is known.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
         result.add_column(name, justify="right")
     for name in in_order(both):
         result.add_row(
-            label(name),
-            show(name, start.get(name)),
-            show(name, trained.get(name)),
+            row_name(name),
+            format_score(name, start.get(name)),
+            format_score(name, trained.get(name)),
             _change(name, start.get(name), trained.get(name), both.get(score_of(name).count)),
-            show(name, guessed.get(name, chance(name, both))),
+            format_score(name, guessed.get(name, chance(name, both))),
             f"{count:,.0f}" if (count := both.get(score_of(name).count)) is not None else "",
         )
     return result
@@ -69,9 +69,9 @@ def card_scores(quick: Mapping[str, Scores]) -> dict[str, dict[str, str]]:
     columns = {name: in_percent(quick.get(name) or {}) for name in ("start", "trained")}
     both = columns["start"] | columns["trained"]
     counts = {name: both.get(score_of(name).count) for name in in_order(both)}
-    labels = {name: label(name) + (f", n = {n:,.0f}" if n is not None else "") for name, n in counts.items()}
+    labels = {name: row_name(name) + (f", n = {n:,.0f}" if n is not None else "") for name, n in counts.items()}
     return {
-        column: {label: show(name, found.get(name)) for name, label in labels.items()}
+        column: {label: format_score(name, found.get(name)) for name, label in labels.items()}
         for column, found in columns.items()
     }
 
@@ -84,7 +84,7 @@ def in_order(scores: Mapping[str, float | None]) -> list[str]:
     return percentages + losses + [name for name in known if name not in percentages]
 
 
-def label(name: str) -> str:
+def row_name(name: str) -> str:
     """Returns the name of a score's row: "probe: word content, % ↑"."""
     score = score_of(name)
     group = f"{score.group}: " if score.group else ""
@@ -97,7 +97,7 @@ def in_percent(scores: Scores) -> dict[str, float | None]:
     return {name: 100 * value if value is not None and name in shares else value for name, value in scores.items()}
 
 
-def show(name: str, value: float | None) -> str:
+def format_score(name: str, value: float | None) -> str:
     """Formats a value of score ``name`` with its decimals; "–" if it is missing."""
     return "–" if value is None else f"{value:.{score_of(name).decimals}f}"
 
@@ -168,7 +168,7 @@ def table(given: Sequence[NamedRun]) -> list[Row]:
         for key in shared:
             start, trained, guessed = (_spread(key, [run[column].get(key) for run in runs]) for column in COLUMNS)
             if (start, trained) != ("–", "–"):  # scores of documents are missing if lines are sentences
-                rows.append(Row(name, len(runs), label(key), (start, trained, guessed)))
+                rows.append(Row(name, len(runs), row_name(key), (start, trained, guessed)))
     return rows
 
 
@@ -189,8 +189,8 @@ def _spread(key: str, values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return "–"
-    mean = show(key, fmean(known))
-    return f"{mean} ± {show(key, stdev(known))}" if len(known) > 1 and stdev(known) else mean
+    mean = format_score(key, fmean(known))
+    return f"{mean} ± {format_score(key, stdev(known))}" if len(known) > 1 and stdev(known) else mean
 
 
 def as_markdown(rows: Sequence[Row]) -> str:

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from analysis.models import open_models
 from analysis.reporting.intervals import reach
-from analysis.reporting.rendering import csv_table, escape_markdown, markdown_table, text_table, write
+from analysis.reporting.rendering import csv_table, escape_markdown, markdown_table, text_table, write_result
 from analysis.settings import MaskedLMSettings
 from data.batch import IGNORE, Tokens
 from data.display import bar
@@ -191,4 +191,4 @@ def run(settings: MaskedLMSettings) -> None:
         print(markdown_table(COLUMNS, [[*map(escape_markdown, row)] for row in rows], SIDES))
     else:
         print(csv_table([COLUMNS, *rows]))
-    write(settings.out, {"masked_lm": records, "probability": settings.probability})
+    write_result(settings.out, {"masked_lm": records, "probability": settings.probability})

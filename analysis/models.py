@@ -1,4 +1,4 @@
-"""Models of the evaluations: named by the user, opened, and with cached vectors."""
+"""Models to evaluate: named by the user, opened, and with cached vectors."""
 
 from __future__ import annotations
 

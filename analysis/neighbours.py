@@ -19,7 +19,7 @@ import numpy as np
 
 from analysis.models import open_models
 from analysis.quick import normalise
-from analysis.reporting.rendering import csv_table, escape_markdown, markdown_table, write
+from analysis.reporting.rendering import csv_table, escape_markdown, markdown_table, write_result
 from analysis.senteval.files.loaders import stream
 from analysis.settings import NeighboursSettings
 from data.display import printable
@@ -73,10 +73,10 @@ def neighbours(
 
 def _distinct(found: Iterable[Neighbour], query: str, k: int) -> list[Neighbour]:
     """Returns the first k of ``found`` that differ from each other and from ``query``."""
-    distinct: dict[str, Neighbour] = {}
+    own, distinct = same(query), dict[str, Neighbour]()
     for one in found:
-        if same(one.text) != same(query):
-            distinct.setdefault(same(one.text), one)
+        if (key := same(one.text)) != own:
+            distinct.setdefault(key, one)
             if len(distinct) == k:
                 break
     return list(distinct.values())
@@ -146,7 +146,7 @@ def run(settings: NeighboursSettings) -> None:
         ]
         records.append({"model": model.facts(), "queries": lists})
     print(_FORMATS[settings.format](found))
-    write(settings.out, {"neighbours": records, "sentences": settings.sentences, "k": settings.k})
+    write_result(settings.out, {"neighbours": records, "sentences": settings.sentences, "k": settings.k})
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, str]]:

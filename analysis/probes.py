@@ -30,7 +30,7 @@ import numpy as np
 
 from analysis.models import Model, device, open_models
 from analysis.reporting.printed import Cell, read_table
-from analysis.reporting.rendering import Grid, Row, show, write
+from analysis.reporting.rendering import Grid, Row, show, write_result
 from analysis.senteval.classifiers.probe import ProbeData, accuracy, fit_hidden, fit_linear
 from analysis.settings import Probe, ProbesSettings, WordVectors
 from analysis.syntax import Sentence, read_parts
@@ -254,4 +254,4 @@ def run(settings: ProbesSettings) -> None:
         results.append({"model": model.facts(), "probes": scores})
     show(table(results), settings.format)
     record = {"probes": results, "data": data, "seed": seed, "limit": settings.limit}
-    write(settings.out, record | {"comparable": False})
+    write_result(settings.out, record | {"comparable": False})

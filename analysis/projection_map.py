@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 from analysis.figures import style
 from analysis.models import open_models
 from analysis.quick import normalise
-from analysis.reporting.rendering import write
+from analysis.reporting.rendering import write_result
 from analysis.senteval.files.loaders import stream
 from analysis.settings import ProjectionMapSettings
 from data.display import printable
@@ -240,4 +240,4 @@ def run(settings: ProjectionMapSettings) -> None:
             f"in the vectors, {scores.map:.1f} % in the map, {scores.guess:.1f} % by guessing."
         )
     facts = {"perplexity": settings.perplexity, "seed": seed, "sentences": len(data.texts), "data": settings.data}
-    write(settings.out, {"projection_map": records, **facts})
+    write_result(settings.out, {"projection_map": records, **facts})

@@ -22,7 +22,7 @@ import numpy as np
 
 from analysis.models import Model, device, open_models
 from analysis.reporting.printed import Cell, Key
-from analysis.reporting.rendering import Grid, Row, show, write
+from analysis.reporting.rendering import Grid, Row, show, write_result
 from analysis.senteval.classifiers.probe import ProbeData, fit_hidden, fit_linear
 from analysis.senteval.files.loaders import stream
 from analysis.settings import Classifier, QuoraSettings
@@ -193,7 +193,7 @@ def run(settings: QuoraSettings) -> None:
     facts = ", ".join(f"{name} {count:,}" for name, count in counts.items()) + " pairs"
     show(table(results, missing, facts), settings.format)
     record = {"quora": results, "data": data, "seed": seed, "pairs": counts, "missing_sizes": missing}
-    write(settings.out, record | {"comparable": False, "reason": NOT_BESIDE})
+    write_result(settings.out, record | {"comparable": False, "reason": NOT_BESIDE})
 
 
 def _find(folder: Path, part: str) -> Path | None:

@@ -21,7 +21,7 @@ from scipy.stats import spearmanr
 
 from analysis.models import open_models
 from analysis.reporting.printed import Cell, Key, read_table
-from analysis.reporting.rendering import Grid, Row, show, write
+from analysis.reporting.rendering import Grid, Row, show, write_result
 from analysis.senteval.files.loaders import stream
 from analysis.settings import WordSimilaritySettings, WordVectors
 from data.errors import UserError
@@ -271,7 +271,7 @@ def run(settings: WordSimilaritySettings) -> None:
         models.append(one)
         records.append(_record(one, model.facts()))
     show(table(models, apart=settings.format == "csv"), settings.format)
-    write(settings.out, {"wordsim": records, "data": settings.data})
+    write_result(settings.out, {"wordsim": records, "data": settings.data})
 
 
 def _record(model_scores: ModelScores, model: dict[str, Any]) -> dict[str, Any]:

@@ -350,7 +350,7 @@ def token_format(tokenizer: Any, known: int, most: int, origin: Path | str) -> T
     """
     if len(tokenizer) > known:
         raise UserError(
-            f"{origin}: the tokenizer has {len(tokenizer)} tokens, but the model has embeddings of only {known}."
+            f"{origin}: the tokenizer has {len(tokenizer)} tokens, but the model has embeddings for only {known}."
         )
     check_vocabulary(origin, tokenizer, known)
     special = tokenizer("a", return_special_tokens_mask=True)

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.reporting.matching import folder_of
+from analysis.reporting.matching import results_folder
 from analysis.senteval.averages import RULES, Average, average_title
 from analysis.senteval.records import PUBLISHED, incomparable
 from analysis.senteval.results import FILE, read_results
@@ -59,7 +59,7 @@ class Predictions(NamedTuple):
     subsets: bool
 
     def same_examples(self, other: Predictions) -> bool:
-        """Returns True if both have predictions for the same examples, by their gold scores and strata."""
+        """Returns True if gold scores and strata are equal, as for predictions of the same examples."""
         return np.array_equal(self.gold, other.gold) and np.array_equal(self.strata, other.strata)
 
 
@@ -307,7 +307,11 @@ def compare_folders(
                 resampled[task, metric] = _resampled(of_a, of_b, metric, resamples, rng)
         if progress:
             progress(done / len(common))
-    shown = {key: _difference(found) for key, found in resampled.items() if key[1] != "accuracy+f1"}
+    shown = {
+        (task, metric): _difference(values)
+        for (task, metric), values in resampled.items()
+        if metric != "accuracy+f1"
+    }
     return shown | _averages(resampled, _incomparable_tasks((a, b)))
 
 
@@ -363,7 +367,7 @@ def _protocol(folder: Path) -> str:
 
 def run(settings: BootstrapSettings) -> None:
     """Prints the table of the differences of the two results."""
-    a, b = map(folder_of, settings.results)
+    a, b = map(results_folder, settings.results)
     with bar("resampling") as progress:
         differences = compare_folders(a, b, settings.tasks or (), seed=settings.seed, progress=progress)
     table = difference_table(differences, *(f"{folder} ({_protocol(folder)})" for folder in (a, b)))

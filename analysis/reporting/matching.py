@@ -36,7 +36,7 @@ def read_matching(
     """
     if not paths:
         raise UserError(f"No results are named: name folders that hold a {FILE}.")
-    folders = [folder_of(path) for path in paths]
+    folders = [results_folder(path) for path in paths]
     for folder in folders:
         if not folder.exists() and is_bundled(str(folder)):
             raise UserError(
@@ -67,8 +67,8 @@ def read_matching(
     return stored, [task for task in PUBLISHED if task in wanted]
 
 
-def folder_of(path: Path | str) -> Path:
-    """Returns the folder of results that are named by it or by their senteval.json."""
+def results_folder(path: Path | str) -> Path:
+    """Returns the folder of results; ``path`` is that folder or its senteval.json."""
     path = Path(path)
     return path.parent if path.name == FILE else path
 

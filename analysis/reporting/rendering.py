@@ -196,7 +196,7 @@ def _lines(key: Key) -> list[str]:
 
 
 def text_table(columns: Sequence[str], rows: Iterable[Sequence[str]], sides: str) -> Table:
-    """Builds a terminal's table of plain cells; ``sides`` has "l" or "r" for each column, its alignment."""
+    """Builds a terminal table of plain text; ``sides`` gives each column's alignment, "l" or "r"."""
     table = Table(header_style="bold")
     for column, side in zip(columns, sides, strict=True):
         table.add_column(column, justify="left" if side == "l" else "right")
@@ -206,13 +206,13 @@ def text_table(columns: Sequence[str], rows: Iterable[Sequence[str]], sides: str
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], sides: str) -> str:
-    """Renders a pipe table of cells in Markdown; ``sides`` is as in ``text_table``."""
+    """Renders a pipe table of cells that are Markdown already; ``sides`` as in ``text_table``."""
     rules = [":--" if side == "l" else "--:" for side in sides]
     return "\n".join(f"| {' | '.join(line)} |" for line in (columns, rules, *rows))
 
 
 def csv_table(lines: Iterable[Sequence[object]]) -> str:
-    """Renders lines of CSV, without the last line's end; no cell is a formula."""
+    """Renders CSV without a final line break; no cell is a formula (``csv_cell``)."""
     file = io.StringIO()
     csv.writer(file, lineterminator="\n").writerows(map(csv_cell, line) for line in lines)
     return file.getvalue().rstrip("\n")
@@ -252,7 +252,7 @@ def show(grid: Grid, form: str) -> None:
         print("\n".join(map(printable, grid.notes)), file=sys.stderr)
 
 
-def write(out: str | None, result: Any) -> None:
+def write_result(out: str | None, result: Any) -> None:
     """Writes ``result`` to ``out`` as JSON, atomically; does nothing if ``out`` is None.
 
     Raises:

@@ -14,7 +14,7 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from analysis.reporting.intervals import reach, welch
-from analysis.reporting.matching import StoredResults, expanded, folder_of, label, named
+from analysis.reporting.matching import StoredResults, expanded, label, named, results_folder
 from analysis.reporting.printed import Cell, Key, PrintedRow, paper_rows
 from analysis.reporting.rendering import Grid, Row, heading, score_cell, show
 from analysis.senteval.averages import RULES, Rule, Scores, average, shown_averages
@@ -329,7 +329,7 @@ def _read(given: str, by: Sequence[str]) -> Results:
     """
     name, path = named(given)
     results = read_results(path)
-    if name := name or label(StoredResults(folder_of(path), results), by) or "":
+    if name := name or label(StoredResults(results_folder(path), results), by) or "":
         results.model = results.model | {"name": name}
     return results
 

@@ -19,7 +19,7 @@ CHUNK = 4096  # sentences embedded and written at once: bounds memory and the wo
 HASH = np.dtype("S16")
 FLOAT = np.dtype("<f4")
 HASHES, ROWS = "hashes.bin", "vectors.bin"
-Progress = Callable[[float], None]
+Progress = Callable[[float], None]  # called with the share done, 0 .. 1
 _WHY = ": the encoder returned NaN or infinity; its training may have diverged."
 
 

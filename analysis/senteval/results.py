@@ -139,16 +139,16 @@ def write_results(path: Path | str, results: Results) -> None:
     """Writes senteval.json, atomically.
 
     Raises:
-        ValueError: if a record is not as ``records.Record`` says.
+        ValueError: if a record is not a valid ``records.Record``.
     """
     write_json(path, _document(results))
 
 
 def completed(task: str, record: Mapping[str, Any]) -> Record:
-    """Returns ``record`` in plain numbers, None for NaN, with ``comparable`` and ``reason`` computed.
+    """Returns ``record`` as plain values (None for NaN), and sets ``comparable`` and ``reason``.
 
     Raises:
-        ValueError: if it is not as ``records.Record`` says.
+        ValueError: if it is not a valid ``records.Record``.
     """
     plain = _plain(record)
     if found := fault(task, plain):
@@ -158,7 +158,7 @@ def completed(task: str, record: Mapping[str, Any]) -> Record:
 
 
 def _document(results: Results) -> dict[str, Any]:
-    """Returns the content of senteval.json: completed records, and the averages computed.
+    """Returns the content of senteval.json: completed records and their averages.
 
     ``averages`` has a number by label: the rule's name if it is complete and comparable, else
     "<name> (15 of 17)"; ``averages_over`` has the tasks behind each.

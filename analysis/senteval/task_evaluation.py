@@ -16,7 +16,7 @@ from analysis.senteval.classifiers.relatedness import Scored, relatedness
 from analysis.senteval.classifiers.retrieval import Captioned, retrieval
 from analysis.senteval.classifiers.selection import kfold, nested, split, tuned
 from analysis.senteval.classifiers.snli import Pairs, snli
-from analysis.senteval.classifiers.training import Progress
+from analysis.senteval.features import Progress
 from analysis.senteval.files.captions import Captions
 from analysis.senteval.files.loaders import Examples
 from analysis.senteval.protocols import SNLI_L2, Protocol

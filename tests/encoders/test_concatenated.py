@@ -85,7 +85,7 @@ def test_a_folder_holds_both_members_and_each_opens_by_itself(tmp_path: Path) ->
     np.testing.assert_allclose(single.encode(SENTENCES), vectors[:, 8:], atol=1e-5)
     np.testing.assert_array_equal(encoders.load(tmp_path / "both" / "encoder_1").encode(SENTENCES), vectors[:, :8])
     card = (tmp_path / "both" / "README.md").read_text()
-    assert "Only this suite can open this folder" in card and "encoders.load(" in card
+    assert "Only this suite can open the folder as a whole" in card and "encoders.load(" in card
     assert "SentenceTransformer(" not in card and "library_name" not in card
     reloaded.save(tmp_path / "both", card="# A card\n")
     assert (tmp_path / "both" / "README.md").read_text() == "# A card\n"

@@ -168,7 +168,7 @@ def test_a_folder_opens_here(layers: int, bidirectional: bool, summary: Any, tmp
     assert torch.equal(again.token_logits(states), encoder.token_logits(states))
     assert not (folder / "modules.json").exists()
     card = (folder / "README.md").read_text()
-    assert f"{summary} pooling" in card and "Only this suite can open this folder" in card
+    assert f"{summary} pooling" in card and "Only this suite can open the folder as a whole" in card
     assert "SentenceTransformer(" not in card and "library_name" not in card
     again.train()(Tokens.pad(ROWS, 1)).sentence.sum().backward()
     torch.optim.SGD(again.parameters(), lr=0.1).step()

@@ -324,7 +324,7 @@ def test_a_tokenizer_larger_than_the_model_is_refused(tmp_path: Path) -> None:
     encoder.tokenizer.add_tokens(["<one>", "<more>"])
     encoder.tokenizer.save_pretrained(tmp_path / "m")
     with pytest.raises(
-        UserError, match=f"the tokenizer has {size + 2} tokens, but the model has embeddings of only {size}"
+        UserError, match=f"the tokenizer has {size + 2} tokens, but the model has embeddings for only {size}"
     ):
         encoders.load(tmp_path / "m")
 

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from analysis.senteval.classifiers import networks
-from analysis.senteval.classifiers.training import Fit, Fitted, Group, Patience, Progress, grouped, toolkit_stream
+from analysis.senteval.classifiers.training import Fit, Fitted, Group, Patience, grouped, toolkit_stream
+from analysis.senteval.features import Progress
 from analysis.senteval.protocols import Classifier
 
 SMALL = 1 << 15  # weights of all fits; with fewer of them a GPU would only start small kernels

@@ -20,10 +20,10 @@ from analysis.senteval.classifiers.training import (
     Fitted,
     Group,
     Patience,
-    Progress,
     grouped,
     toolkit_stream,
 )
+from analysis.senteval.features import Progress
 from analysis.senteval.protocols import Classifier
 
 MEMORY = 1 << 29  # bytes of weights, features and states of the groups that are trained at once

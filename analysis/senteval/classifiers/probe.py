@@ -20,7 +20,8 @@ import numpy as np
 import torch
 
 from analysis.senteval.classifiers.fitting import fit_many
-from analysis.senteval.classifiers.training import Fit, Fitted, Progress
+from analysis.senteval.classifiers.training import Fit, Fitted
+from analysis.senteval.features import Progress
 from analysis.senteval.protocols import SEED, Classifier
 from data.errors import UserError
 

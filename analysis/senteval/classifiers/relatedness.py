@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from analysis.senteval.classifiers.training import Patience, Progress, toolkit_stream
+from analysis.senteval.classifiers.training import Patience, toolkit_stream
+from analysis.senteval.features import Progress
 from analysis.senteval.protocols import SEED
 from analysis.senteval.scores import correlation
 

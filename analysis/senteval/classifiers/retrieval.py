@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from analysis.senteval.classifiers.training import Patience, Progress, Table, toolkit_stream
+from analysis.senteval.classifiers.training import Patience, Table, toolkit_stream
+from analysis.senteval.features import Progress
 from analysis.senteval.protocols import SEED
 from data.errors import UserError
 

@@ -12,7 +12,8 @@ from scipy.special import softmax
 from sklearn.model_selection import StratifiedKFold
 
 from analysis.senteval.classifiers.fitting import fit_many
-from analysis.senteval.classifiers.training import Fit, Fitted, Progress
+from analysis.senteval.classifiers.training import Fit, Fitted
+from analysis.senteval.features import Progress
 from analysis.senteval.protocols import L2, SEED, Protocol
 from analysis.senteval.scores import mean
 from data.errors import UserError

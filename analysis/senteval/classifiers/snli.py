@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from analysis.senteval.classifiers.networks import network
-from analysis.senteval.classifiers.training import Patience, Progress, Table, toolkit_stream
+from analysis.senteval.classifiers.training import Patience, Table, toolkit_stream
+from analysis.senteval.features import Progress
 from analysis.senteval.protocols import SEED, SNLI_EPOCH_SIZE, SNLI_L2, SNLI_MAX_EPOCH, Classifier
 
 CLASSES = 3

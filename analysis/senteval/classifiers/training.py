@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -20,8 +20,6 @@ VALIDATION_SPLIT = 0.05  # share of the training rows used as dev if a fit has n
 _ROWS = 4096  # rows at a time in evaluation
 _SPARE = 0.4  # share of a GPU's free memory that one table may take
 _CHUNK = 1 << 16  # rows copied there at a time
-
-Progress = Callable[[float], None]  # called with the share done, 0 .. 1
 
 
 class Fit(NamedTuple):

@@ -116,7 +116,7 @@ def _caption(spoken: Any, key: Any) -> str:
 
 
 def _sentence(caption: str) -> str:
-    """Returns a caption with the toolkit's full stop; split only at ASCII blanks, as its bytes.split() does."""
+    """Returns a caption with a full stop; split only at ASCII blanks, as the toolkit's bytes.split() does."""
     return b" ".join(f"{caption} .".encode(errors="replace").split()).decode()
 
 
@@ -160,7 +160,7 @@ def _shown(value: object) -> str:
 
 
 def _as_bytes(raw: object) -> bytes:
-    """Returns bytes, which Python 2 wrote as a string."""
+    """Returns bytes; Python 2 may have pickled them as a string."""
     if isinstance(raw, str):
         return raw.encode("latin-1")
     if isinstance(raw, bytes):

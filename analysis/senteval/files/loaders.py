@@ -1,8 +1,8 @@
-"""Loaders of SentEval's text files; examples come in the order that determines the toolkit's folds and batches.
+"""Lines and loaders of SentEval's text files, in the order that determines the toolkit's folds and batches.
 
-One function per file format, after ``senteval/{binary,trec,sst,mrpc,sick,sts,snli,probing}.py`` of
+One loader per file format, after ``senteval/{binary,trec,sst,mrpc,sick,sts,snli,probing}.py`` of
 facebookresearch/SentEval (5d6dc117). Each takes the folder of the task's files and raises UserError with file
-and line if the format is wrong.
+and line if the format is wrong. ``stream`` reads the text files of the other evaluations.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from data.errors import UserError, readable
-from data.sources.reading import lines as numbered_lines
-from data.sources.reading import raw_lines
+from data.sources import reading
 
 SST_FILES = {split: f"sentiment-{split}" for split in ("train", "dev", "test")}
 TREC_FILES = {"train": "train_5500.label", "test": "TREC_10.label"}
@@ -118,7 +117,7 @@ def lines(path: Path, encoding: str = "utf-8") -> list[Line]:
     with readable(path):
         path.stat()  # reports a missing file as such
     found: list[Line] = []
-    for _, raw in raw_lines(path):
+    for _, raw in reading.raw_lines(path):
         raw = raw if found else raw.removeprefix(codecs.BOM_UTF8)
         for piece in raw.removesuffix(b"\n").removesuffix(b"\r").split(b"\r"):
             where = f"{path}:{len(found) + 1}"
@@ -137,7 +136,7 @@ def stream(path: Path) -> Iterator[Line]:
     Raises:
         UserError: if it cannot be read completely, or is not UTF-8 text.
     """
-    return (Line(f"{path}:{number}", text.rstrip("\r\n")) for number, text in numbered_lines(path))
+    return (Line(f"{path}:{number}", text.rstrip("\r\n")) for number, text in reading.lines(path))
 
 
 def binary(folder: Path, positive: str, negative: str) -> dict[str, Examples]:

@@ -20,7 +20,7 @@ from analysis.reporting.rendering import (
     as_text,
     rich_table,
     score_cell,
-    write,
+    write_result,
 )
 from data.errors import UserError
 
@@ -107,8 +107,8 @@ def test_best_scores_are_bold_in_the_terminal() -> None:
 
 def test_results_are_written_atomically(tmp_path: Path) -> None:
     out = tmp_path / "new" / "x.json"
-    write(str(out), {"a": 1})
+    write_result(str(out), {"a": 1})
     assert json.loads(out.read_text()) == {"a": 1} and [path.name for path in out.parent.iterdir()] == ["x.json"]
-    write(None, {"a": 1})
+    write_result(None, {"a": 1})
     with pytest.raises(UserError, match="cannot be written"):
-        write(str(out / "below"), {})
+        write_result(str(out / "below"), {})

@@ -149,8 +149,8 @@ def test_an_error_of_a_task_is_one_line(data: Path, tmp_path: Path) -> None:
     assert messages[0] == messages[1] and messages[0].startswith("SUBJ (") and "5 folds need" in messages[0]
 
 
-class Ends:
-    """A job that returns nothing at once, or kills its process as soon as ``after`` exists."""
+class FakeJob:
+    """Stands in for a job: returns empty results at once, or kills its process when ``after`` exists."""
 
     work = 1.0
 
@@ -165,9 +165,9 @@ class Ends:
         return {}, {}
 
 
-def test_a_killed_process_is_one_line_and_what_ended_before_counts(tmp_path: Path) -> None:
+def test_a_killed_process_is_one_line_and_finished_tasks_count(tmp_path: Path) -> None:
     vectors = np.memmap(tmp_path / "vectors.bin", "<f4", "w+", shape=(1, 2))
-    jobs: list[Any] = [Ends("STS12"), Ends("TREC", after=tmp_path / "STS12")]
+    jobs: list[Any] = [FakeJob("STS12"), FakeJob("TREC", after=tmp_path / "STS12")]
 
     def finish(name: str, _: Any) -> None:
         (tmp_path / name).touch()
@@ -232,6 +232,7 @@ def test_a_script_without_a_main_guard_is_not_run_again(
     assert program.poll() is None
     (os.killpg if stop_signal == signal.SIGINT else os.kill)(program.pid, stop_signal)
     output, errors = program.communicate(timeout=120)
+    assert read_results(tmp_path / "out").tasks  # results from before the stop are kept
     assert output == "begun\n" and errors.count("Traceback") == (stop_signal == signal.SIGINT)
     with pytest.raises(ProcessLookupError):  # no process of the group is left
         for _ in range(1200):

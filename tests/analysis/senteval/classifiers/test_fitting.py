@@ -67,9 +67,14 @@ def test_every_fit_equals_the_plain_programs(
     found = train(features, labels, fits, classes, classifier)
     for fitted, plain in zip(found, plain_fits(classes, classifier), strict=True):
         assert fitted.dev_accuracy == plain.dev_accuracy
-        for found_values, expected in zip(fitted.layers[0], plain.model.parameters(), strict=True):
+        [layer] = fitted.layers
+        for found_values, expected in zip(layer, plain.model.parameters(), strict=True):
             np.testing.assert_allclose(found_values, expected.detach(), atol=1e-4)
         np.testing.assert_allclose(fitted.logits(features), plain.logits(features), atol=1e-3)
+
+
+def test_the_default_seed_is_the_toolkits() -> None:
+    assert Classifier().seed == 1111
 
 
 @pytest.mark.parametrize("classes", [2, 5])
