@@ -177,8 +177,8 @@ def _use(encoder: Encoder, pooling: str) -> str:
     snippets = ['import encoders\n\nvectors = encoders.load("<folder>").encode(["A sentence."])']
     if not encoder.opens_elsewhere:
         return (
-            "Only this suite can open the folder as a whole; sentence-transformers has no encoder of this form.\n\n"
-            f"```python\n{snippets[0]}\n```"
+            "Only this suite can open the folder as a whole: sentence-transformers has no encoder of this form.\n"
+            f"\n```python\n{snippets[0]}\n```"
         )
     snippets.append(
         "from sentence_transformers import SentenceTransformer\n\n"
