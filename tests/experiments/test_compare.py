@@ -35,7 +35,7 @@ REFUSALS = {
     "objectivs=[a]": "objectivs: no such key. Did you mean objectives?",
     "tokens": "tokens: not of the form key=value.",
     "tokens=0": "tokens must be at least 1. Got 0 instead.",
-    "tokens=many": "tokens must be a valid integer. Got 'many' instead.",
+    "tokens=many": "tokens must be a whole number. Got 'many' instead.",
     "seeds=[1,1]": "seeds must be one or more, each once. Got [1, 1] instead.",
     "objectives=[]": "objectives must be one or more, each once. Got [] instead.",
     "equal=compute tokens=5": "tokens= requires equal=tokens: if compute is equal, tokens are not.",
