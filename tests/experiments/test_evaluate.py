@@ -191,7 +191,7 @@ def refusal(overrides: list[str]) -> str:
         ),
         (
             "model=random_vectors data={data}/downstream tasks=CR",
-            "The files of CR are not there: there is no",
+            "{data}/downstream lacks files of CR (the first one missing is {data}/downstream/downstream/CR/",
         ),
         ("model=random_vectors data={data} tasks=[]", "tasks is empty: name some"),
         ("model=random_vectors dropout=0.5", "dropout needs a hidden layer"),
@@ -405,7 +405,10 @@ def test_a_run_without_its_evaluation_data_is_refused_before_training(data: Path
     for overrides, message in (
         (["evaluation.data=none"], "evaluation.data=none: there is no such folder"),
         ([f"evaluation.data={data}", "evaluation.tasks=[CRR]"], "tasks: there is no task"),
-        ([f"evaluation.data={tmp_path}"], "evaluation.data=<folder with downstream/ and probing/>"),
+        (
+            [f"evaluation.data={tmp_path}"],
+            "evaluation.data=<folder> names another folder with downstream/ and probing/",
+        ),
         ([f"evaluation.data={data / 'downstream'}"], f"did you mean evaluation.data={data}?"),
         ([f"evaluation.data={other}", "evaluation.every=5"], "evaluation.every evaluates on STS-B's dev set"),
     ):
