@@ -55,7 +55,7 @@ def load(
     options: dict[str, Any] = {"pooling": own, "weights": "pretrained", "device": device}
     if not is_folder:
         if not isinstance(name, str) or folder.is_file() or not re.fullmatch(HUB_NAME, name):
-            raise UserError(f"There is no encoder's folder {printable(str(name)) or repr(''):.200}.")
+            raise UserError(f"{printable(str(name)) or repr(''):.200}: there is no such folder.")
         encoder: Encoder = transformer.Transformer(name=name, **options)
     else:
         kind = _encoder_class(folder) if (folder / MARKER).is_file() else transformer.Transformer

@@ -142,6 +142,7 @@ def test_only_runs_of_equal_settings_are_averaged(tmp_path: Path) -> None:
     (tmp_path / "b" / "config.yaml").unlink()
     message = refusal("held_out", f"runs=[{second}]")
     assert message == f"{second} is not the folder of a run: it has no config.yaml."
+    assert refusal("held_out", f"runs=[x={tmp_path}/nope]") == f"{tmp_path}/nope: there is no such folder."
     assert refusal("held_out", f"runs=[{tmp_path}/x*]") == f"{tmp_path}/x*: no folder matches."
 
 
