@@ -43,6 +43,8 @@ def load(
     """
     from encoders import starts
 
+    if not isinstance(name, (str, Path)):
+        raise UserError(f"encoders.load takes a name or a folder. Got {name!r:.200} instead.")
     with opening(repr(str(name))[:200]):
         folder = starts.CHECKPOINTS / str(name) if str(name) in starts.bundled() else Path(name).expanduser()
         is_folder = bool(str(name)) and folder.is_dir()
