@@ -87,8 +87,7 @@ def in_order(scores: Mapping[str, float | None]) -> list[str]:
 def label(name: str) -> str:
     """Returns the name of a score's row: "probe: word content, % ↑"."""
     score = score_of(name)
-    group = f"{score.group}: " if score.group else ""
-    return f"{group}{score.label}{', %' if score.percent else ''} {'↑' if score.higher_is_better else '↓'}"
+    return f"{score.title}{', %' if score.percent else ''} {'↑' if score.higher_is_better else '↓'}"
 
 
 def in_percent(scores: Scores) -> dict[str, float | None]:
