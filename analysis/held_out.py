@@ -87,8 +87,7 @@ def in_order(scores: Mapping[str, float | None]) -> list[str]:
 def row_name(name: str) -> str:
     """Returns the name of a score's row: "probe: word content, % ↑"."""
     score = score_of(name)
-    group = f"{score.group}: " if score.group else ""
-    return f"{group}{score.label}{', %' if score.percent else ''} {'↑' if score.higher_is_better else '↓'}"
+    return f"{score.title}{', %' if score.percent else ''} {'↑' if score.higher_is_better else '↓'}"
 
 
 def in_percent(scores: Scores) -> dict[str, float | None]:
@@ -211,7 +210,9 @@ def _named(given: str, by: Sequence[str]) -> NamedRun:
     """Reads FOLDER or NAME=FOLDER; NAME defaults to the configuration's values at ``by``, or the folder's."""
     name, path = named(given)
     if not (Path(path) / CONFIG).is_file():
-        raise UserError(f"{path} is not the folder of a run: it has no {CONFIG}.")
+        exists = Path(path).exists()
+        what = f" is not the folder of a run: it has no {CONFIG}" if exists else ": there is no such folder"
+        raise UserError(f"{path}{what}.")
     run = read(Path(path))
     if run["problem"] is not None:  # reported by ``table``, which needs its scores
         return NamedRun(name or str(run["run"]), run, {})

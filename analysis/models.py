@@ -162,7 +162,7 @@ def device(wanted: str) -> str:
     if wanted == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise UserError("device cuda: there is none on this machine. auto takes what there is.")
+        raise UserError("device=cuda: this machine has no CUDA GPU; device=auto takes what there is.")
     return wanted
 
 

@@ -74,6 +74,11 @@ class Score:
     examples: Callable[[list[str], list[str], np.random.Generator], Examples] | None = None  # of sentences
 
     @property
+    def title(self) -> str:
+        """Label with its group: "probe: word content"."""
+        return f"{self.group}: {self.label}" if self.group else self.label
+
+    @property
     def count(self) -> str:
         """Key of its number of questions; "" for a held-out loss."""
         return f"n_{self.key}" if self.examples else "n_pairs" if self.of_pairs else ""
@@ -156,9 +161,9 @@ def missing(name: str, scores: Scores) -> str | None:
     """Returns a line that gives the reason why score ``name`` is None; None if it is not."""
     if name not in scores or scores[name] is not None:
         return None
-    if (score := score_of(name)).examples:
-        return f"{name}: held-out text gives {scores.get(score.count, 0)} test sentences; {MIN_TEST} are needed"
-    return f"{name}: held-out text gives {scores.get('n_pairs', 0)} pairs of spans; {MIN_PAIRS} are needed"
+    score = score_of(name)
+    what, least = ("test sentences", MIN_TEST) if score.examples else ("pairs of spans", MIN_PAIRS)
+    return f"{score.title}: held-out text gives {scores.get(score.count, 0)} {what}; {least} are needed"
 
 
 # Retrieval and geometry

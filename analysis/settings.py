@@ -125,7 +125,7 @@ class ModelOptions(CheckedSettings):
 def no_encoder(model: str) -> str:
     """Returns that ``model`` is a path that does not exist, in a line; "" if it exists or may be a hub name."""
     path = model.startswith(("/", ".", "~", "runs/")) or model.count("/") > 1
-    return f"There is no encoder's folder {model}." if path and not Path(model).expanduser().exists() else ""
+    return f"{model}: there is no such folder." if path and not Path(model).expanduser().exists() else ""
 
 
 def near_run(folder: Path) -> str | None:

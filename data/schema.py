@@ -14,7 +14,14 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 
-NAMED = {"a valid array": "a list, as [a,b]", "an object": "a mapping, as {key: value}"}  # JSON's terms in YAML
+NAMED = {  # pydantic's terms in plain words
+    "a valid array": "a list, as [a,b]",
+    "an object": "a mapping, as {key: value}",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid boolean": "true or false",
+    "a valid string": "text",
+}
 BOUNDS = {  # pydantic's names of errors, and what each bound asks for
     "greater_than": "be above {gt}",
     "greater_than_equal": "be at least {ge}",

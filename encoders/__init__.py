@@ -43,6 +43,8 @@ def load(
     """
     from encoders import starts
 
+    if not isinstance(name, (str, Path)):
+        raise UserError(f"encoders.load takes a name or a folder. Got {name!r:.200} instead.")
     with opening(repr(str(name))[:200]):
         folder = starts.CHECKPOINTS / str(name) if str(name) in starts.bundled() else Path(name).expanduser()
         is_folder = bool(str(name)) and folder.is_dir()
@@ -55,7 +57,7 @@ def load(
     options: dict[str, Any] = {"pooling": own, "weights": "pretrained", "device": device}
     if not is_folder:
         if not isinstance(name, str) or folder.is_file() or not re.fullmatch(HUB_NAME, name):
-            raise UserError(f"There is no encoder's folder {printable(str(name)) or repr(''):.200}.")
+            raise UserError(f"{printable(str(name)) or repr(''):.200}: there is no such folder.")
         encoder: Encoder = transformer.Transformer(name=name, **options)
     else:
         kind = _encoder_class(folder) if (folder / MARKER).is_file() else transformer.Transformer

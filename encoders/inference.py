@@ -56,7 +56,8 @@ class SentenceEncoder(ABC):
             ValueError: if ``sentences`` holds anything but strings, or a limit of a batch is below 1.
             UserError: if the tokenizer cannot encode a sentence, or a vector is not finite.
         """
-        listed = [sentences] if isinstance(sentences, str) else list(sentences)
+        several = isinstance(sentences, Iterable) and not isinstance(sentences, str)
+        listed: list[Any] = list(sentences) if several else [sentences]
         if others := [one for one in listed if not isinstance(one, str)]:
             raise ValueError(f"encode takes a sentence or a list of them. Got {others[0]!r} among them.")
         for name, value in (("batch_size", batch_size), ("batch_tokens", batch_tokens)):

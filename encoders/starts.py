@@ -115,7 +115,9 @@ def find(
         return Source(folder, "pretrained", _hub_origin(name, folder), hub_id=name)
     absent = f"{name} is not on this machine, and {why}"
     if weights == "pretrained":
-        raise UserError(f"{absent}: connect, name a folder, or, to train, start without it (weights=auto).")
+        raise UserError(
+            f"{absent}. Connect to the internet or name a folder. Training also starts without it: weights=auto."
+        )
     if model_type is None or not models.has_masked_lm(model_type):
         raise UserError(f"{absent}: connect, or name a folder by encoder.path=.")
     # The fallback is the bundled language model, never a checkpoint that an objective trained.

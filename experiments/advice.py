@@ -42,7 +42,7 @@ def advised(error: ShortTextError, config: dict[str, Any], attempt: Attempt, pro
     if search.has_own_data:
         return UserError(f"{error} {search.read_as} Take a longer text.")
     if ways := search.ways():
-        shown = [" ".join(typed(key, value) for key, value in way.items()) for way in ways]
+        shown = [" ".join(typed(key, value) for key, value in way.items()) + _of_words(way) for way in ways]
         sizes = {key for way in ways for key in way if key.startswith("objective.")} - {"objective.batch_size"}
         worth = " (enough to run, hardly enough to learn from)" * bool(sizes)
         return UserError(f"{error} {search.read_as} Add {', or '.join(shown)}{worth}, or take a longer text.")
@@ -204,6 +204,12 @@ class _Search:
             if len(sentences) * SENTENCE_WORDS >= size:
                 yield Document(" ".join(sentences))
                 sentences = []
+
+
+def _of_words(way: Change) -> str:
+    """Returns what corpus.document means in ``way``, if it is a number."""
+    size = way.get("corpus.document")
+    return f" (documents of {size:,} words)" if isinstance(size, int) else ""
 
 
 def _beginning(documents: Iterable[Document]) -> Iterator[Document]:

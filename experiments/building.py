@@ -258,7 +258,10 @@ def require_division(sizes: Iterable[int], processes: int) -> None:
     """
     for size in sizes:
         if size % processes:
-            raise UserError(f"objective.batch_size must divide by the {processes} processes. Got {size} instead.")
+            raise UserError(
+                f"processes={processes}: a batch of {size} cannot be divided evenly among them; "
+                "objective.batch_size must be a multiple of processes."
+            )
 
 
 def _encoder(

@@ -41,9 +41,11 @@ def resumed(folder: Path, values: Mapping[str, Any], given: Collection[str]) -> 
         UserError: if there is no run that can be resumed, or an override would change it.
     """
     if not (folder / "config.yaml").is_file():
-        near = near_run(folder if len(folder.parts) > 1 else Path("runs") / folder)
+        inside = (folder.parent / "config.yaml").is_file()  # its encoder, say
+        near = folder.parent if inside else near_run(folder if len(folder.parts) > 1 else Path("runs") / folder)
         hint = f" Did you mean {typed('resume', near)}?" if near else ""
-        raise UserError(f"resume={folder}: not a run folder (it has no config.yaml).{hint}")
+        what = "not a run folder (it has no config.yaml)" if folder.exists() else "there is no such folder"
+        raise UserError(f"resume={folder}: {what}.{hint}")
     if refused := sorted({*given} - {*RESUME_KEYS, STEPS}):
         raise UserError(
             f"{', '.join(refused)}: a resumed run keeps its settings; beside resume= only "

@@ -20,6 +20,7 @@ from analysis.runs import probes_version, read_lines, special
 from data.display import duration
 from data.errors import UserError
 from data.files import atomic_write, read_yaml, write_json
+from encoders.concatenated import Concatenated
 from encoders.export import model_card
 from experiments import budget, building, checkpoint, compose
 from experiments.building import Parts
@@ -392,8 +393,9 @@ def _show_scores(
 ) -> None:
     """Prints the scores, and what can be done with the run."""
     names = config["names"]
-    # A fallback is another model than the name says, so the title names it.
-    start = parts.encoder.origin if parts.encoder.untrained else parts.encoder.weights
+    # A fallback is another model than the name says, so the title names it; several encoders would not fit.
+    one = not isinstance(parts.encoder, Concatenated)
+    start = parts.encoder.origin if one and parts.encoder.untrained else parts.encoder.weights
     title = f"{names['objective']} · {names['encoder']} · {names['corpus']} (weights: {start})"
     display.console.print(quick_table(scores, title=title, facts=scores["facts"]))
     figures = training.draw(folder)

@@ -26,6 +26,7 @@ NO_TEXTS = ("null", "true", "false", "nan", "inf", "infinity")  # words that Hyd
 NO_FORM = "not of the form key=value."
 PLACES = "hydra.searchpath"
 NO_SWEEPS = ("compare", "reproduce")  # commands whose keys -m cannot sweep
+FOLDER_NAMES = ("dir", "folder", "out", "output", "output_dir", "runs")  # what others call run_dir
 ADDED = {"experiment", "clipping"}  # groups of which a run has none by default
 GLOBAL = re.compile(r"\s*#\s*@package _global_")  # the first line of a YAML that sets keys of a whole run
 NOT_GLOBAL = "{}: its first line must be '# @package _global_', as it sets keys of the whole run."
@@ -302,6 +303,8 @@ def _having(group: str, name: str, groups: Mapping[str, Iterable[str]]) -> list[
 def guess(word: str, known: Iterable[str]) -> str:
     """Returns "Did you mean ...?" for the closest name, or a dotted one with the closest last part; else ""."""
     known = sorted(known)
+    if word in FOLDER_NAMES and "run_dir" in known:
+        return " Did you mean run_dir?"
     group, dot, own = word.rpartition(".")
     last = {name.rpartition(".")[2]: name for name in reversed(known)}
     beside = {name.removeprefix(group + dot): name for name in known if dot and name.startswith(group + dot)}
@@ -314,7 +317,7 @@ def guess(word: str, known: Iterable[str]) -> str:
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Returns the closest of ``known``, whatever the case; None if none is close."""
     lowered = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.7)
     return lowered[close[0]] if close else None
 
 

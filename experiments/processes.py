@@ -30,9 +30,8 @@ def start_processes(settings: Settings) -> Accelerator:
         "mps": torch.backends.mps.is_available,
     }
     if settings.device in available and not available[settings.device]():
-        raise UserError(
-            f"device={settings.device}: there is none on this machine. device=auto takes what there is."
-        )
+        gpu = "CUDA GPU" if settings.device == "cuda" else "Apple GPU"
+        raise UserError(f"device={settings.device}: this machine has no {gpu}; device=auto takes what there is.")
     known = {"tensorboard": is_tensorboard_available, "wandb": is_wandb_available}
     for tracker in settings.trackers:
         if not known[tracker]():

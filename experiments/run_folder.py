@@ -59,6 +59,8 @@ class RunFolder:
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
             self._lock: IO[str] = os.fdopen(os.open(self.path / ".lock", flags, 0o666), "w")
         except OSError as error:
+            if path is not None and path.is_file():
+                raise UserError(f"{path} is a file, not a folder: run_dir=<folder> names another.") from None
             raise UserError(
                 f"The run folder {path or 'runs'} cannot be written ({error.strerror}): "
                 "run_dir=<folder> names another."

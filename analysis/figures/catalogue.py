@@ -29,6 +29,9 @@ def find(wanted: str) -> Exhibit:
     known = {_plain(name): name for name in EXHIBITS} | {_plain(name): target for name, target in ALIASES.items()}
     if (found := known.get(_plain(wanted))) is not None:
         return EXHIBITS[found]
+    if of_paper := [name for name in names() if name.startswith(f"{wanted.lower()}/")]:
+        what = "this suite" if of_paper[0].startswith("suite/") else "a paper"
+        raise UserError(f"figure={wanted}: {what}, not one of its figures. Available: {', '.join(of_paper)}.")
     lowered = {name.lower(): name for name in [*names(), *ALIASES]}
     ends = [name for name in lowered if name.endswith(f"/{wanted.lower()}")]
     near = ends[:1] or difflib.get_close_matches(wanted.lower(), lowered, n=1, cutoff=0.6)

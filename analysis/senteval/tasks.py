@@ -99,13 +99,15 @@ def available(
         return there, missing
     near = (data.parent, data.parent.parent, data / "senteval", *sorted(data.glob("*/senteval")))
     meant = next((folder for folder in near if (folder / "downstream").is_dir()), None)
-    kinds = ("folder with downstream/ and probing/", "folder of the probing files")
-    hint = ", ".join(f"{key}=<{kind}>" for key, kind in zip(keys, kinds, strict=False))
+    hint = (
+        f"`make senteval-data` fetches them, or {keys[0]}=<folder> names another folder with downstream/ and "
+        "probing/." + "".join(f" The probing files may be elsewhere: {key}=<folder>." for key in keys[1:])
+    )
     if meant is not None and not (data / "downstream").is_dir():
         hint = f"did you mean {keys[0]}={meant}?"
-    first, path = next(iter(missing.items()))
-    more = f" (nor those of {len(missing) - 1} other tasks)" if len(missing) > 1 else ""
-    raise UserError(f"The files of {first}{more} are not there: there is no {path}; {hint}")
+    lacks = "has the files of no task" if names is None else f"lacks files of {', '.join(missing)}"
+    first = next(iter(missing.values()))
+    raise UserError(f"{data} {lacks} (the first one missing is {first}): {hint}")
 
 
 def find(names: Iterable[str] | None) -> list[Task]:
@@ -121,7 +123,7 @@ def find(names: Iterable[str] | None) -> list[Task]:
     for name in names:
         if name not in TASKS:
             spelled = {alias: task.name for task in TASKS.values() for alias in (task.name.lower(), *task.aliases)}
-            near = difflib.get_close_matches(name.lower(), list(spelled), n=1, cutoff=0.5)
+            near = difflib.get_close_matches(name.lower(), list(spelled), n=1, cutoff=0.6)
             hint = f"did you mean {spelled[near[0]]}?" if near else f"the tasks are: {', '.join(TASKS)}."
             raise UserError(f"tasks: there is no task {name!r}; {hint}")
         found[name] = TASKS[name]

@@ -85,6 +85,6 @@ def test_vectors_are_cached(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_missing_gpu_is_refused() -> None:
-    with pytest.raises(UserError, match="device cuda: there is none on this machine"):
+    with pytest.raises(UserError, match="device=cuda: this machine has no CUDA GPU; device=auto"):
         device("cuda")
     assert device("auto") == "cpu"

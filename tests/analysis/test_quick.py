@@ -247,8 +247,11 @@ def test_too_little_text_gives_a_reason_and_no_score(count: int) -> None:
     assert (
         quick.missing("recall@1", scores) == f"recall@1: held-out text gives {count} pairs of spans; 20 are needed"
     )
-    reason = quick.missing("probe_length", scores)
-    assert reason is not None and reason.endswith("test sentences; 60 are needed")
+    tested = scores["n_probe_length"]
+    assert (
+        quick.missing("probe_length", scores)
+        == f"probe: sentence length: held-out text gives {tested} test sentences; 60 are needed"
+    )
     assert quick.missing("n_pairs", scores) is None
 
 

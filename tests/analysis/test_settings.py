@@ -70,7 +70,7 @@ def test_names_of_settings_match_the_modules_that_define_them() -> None:
         ("models=['']", "models must not be empty."),
         ("models=bag_of_words", "models=bag_of_words needs encoder.vectors=<file of word vectors>."),
         ("models=[random_vector]", "models=random_vector: there is no such folder. Did you mean random_vectors?"),
-        ("models=[/nowhere,random_vectors]", "There is no encoder's folder /nowhere."),
+        ("models=[/nowhere,random_vectors]", "/nowhere: there is no such folder."),
         ("models=[setup.cfg]", "models=setup.cfg is a file: word vectors go by models=bag_of_words "),
         ("models=[tests]", "models=tests is no model's folder: it has none of encoder, "),
         ("models=random_vectors pooling=max", "pooling=max: random_vectors has no other pooling than its own."),

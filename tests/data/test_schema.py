@@ -21,7 +21,7 @@ from data.schema import dotted, fault, require, validated
         (
             Size | None,
             [1, None],
-            {0: "at least 1. Got 0 instead.", 1.5: "a valid integer", "1": "a valid integer"},
+            {0: "at least 1. Got 0 instead.", 1.5: "a whole number", "1": "a whole number"},
         ),
         (Positive, [1, 1e-9], {0: "a positive number. Got 0 instead.", float("nan"): "a finite number. Got nan"}),
         (Weight, [0], {-1: "at least 0. Got -1 instead.", float("inf"): "a finite number. Got inf instead."}),

@@ -78,6 +78,8 @@ def test_batches_have_at_most_batch_size_sentences(monkeypatch: pytest.MonkeyPat
 def test_wrong_arguments_of_encode_are_refused() -> None:
     with pytest.raises(ValueError, match=r"encode takes a sentence or a list of them\. Got None among them\."):
         tiny().encode(["A sentence.", None])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"encode takes a sentence or a list of them\. Got None among them\."):
+        tiny().encode(None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"batch_tokens must be at least 1\. Got 0 instead\."):
         tiny().encode(SENTENCES, batch_tokens=0)
     with pytest.raises(ValueError, match=r"batch_size must be at least 1\. Got -1 instead\."):

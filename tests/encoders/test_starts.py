@@ -286,8 +286,10 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "encoder").mkdir()
     with pytest.raises(UserError, match=r"did you mean .*encoder\?"):
         Transformer(path=str(tmp_path))
-    with pytest.raises(UserError, match="There is no encoder's folder"):
+    with pytest.raises(UserError, match=r"nothing: there is no such folder\.$"):
         encoders.load(tmp_path / "nothing")
+    with pytest.raises(UserError, match=r"^encoders\.load takes a name or a folder\. Got None instead\.$"):
+        encoders.load(None)  # type: ignore[arg-type]
 
 
 def test_broken_folders_are_refused(tmp_path: Path) -> None:

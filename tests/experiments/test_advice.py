@@ -74,7 +74,10 @@ def test_the_advised_settings_make_the_run_start(objective: str, file: str, read
         r" Add (.+?)(?: \(enough to run, hardly enough to learn from\))?, or take a longer text\.$", line
     )
     assert advised, line
-    for number, settings in enumerate(advised.group(1).split(", or ")):
+    sizes = re.findall(r"corpus\.document=(\d+)", line)
+    meanings = [f" (documents of {int(size):,} words)" for size in sizes]
+    assert re.findall(r" \(documents of .*?\)", line) == meanings
+    for number, settings in enumerate(re.sub(r" \(documents of .*?\)", "", advised.group(1)).split(", or ")):
         experiment.run(compose.check([*arguments, *shlex.split(settings), f"run_dir={folder / str(number)}"]))
 
 

@@ -61,7 +61,7 @@ def test_concatenated_encoders_can_be_warm_started(tmp_path: Path, capsys: pytes
         return experiment.run(compose.check(tiny.conssent(tmp_path, *overrides, objective=objective)))
 
     first = train("first")
-    capsys.readouterr()
+    assert "conssent_mt · bilstm_max · text (weights: random)" in capsys.readouterr().out
     second = train("second", f"warm_start={first}")
     line = f"warm start  continues the 2 encoders of {first}, sizes and words included; weights taken over by the "
     assert f"{line}objective: heads.D." in capsys.readouterr().out

@@ -69,8 +69,13 @@ def test_resume_accepts_only_keys_that_do_not_change_the_run(tmp_path: Path) -> 
         compose.check([f"resume={tmp_path}"])
     (tmp_path / "declutr-gru-1").mkdir()
     (tmp_path / "declutr-gru-1" / "config.yaml").write_text("seed: 7\n")
-    with pytest.raises(UserError, match=rf"no config.yaml\)\. Did you mean resume={tmp_path}/declutr-gru-1\?$"):
+    with pytest.raises(UserError, match=rf"such folder\. Did you mean resume={tmp_path}/declutr-gru-1\?$"):
         compose.check([f"resume={tmp_path}/declutr-gru-2"])
+    (tmp_path / "declutr-gru-1" / "encoder").mkdir()
+    with pytest.raises(UserError, match=rf"no config.yaml\)\. Did you mean resume={tmp_path}/declutr-gru-1\?$"):
+        compose.check([f"resume={tmp_path}/declutr-gru-1/encoder"])
+    with pytest.raises(UserError, match=rf"^resume={tmp_path}/nothere: there is no such folder\.$"):
+        compose.check([f"resume={tmp_path}/nothere"])
     (tmp_path / "config.yaml").write_text("seed: 7\n")
     with pytest.raises(UserError, match=r"objective.task: a resumed run keeps its settings"):
         compose.check([f"resume={tmp_path}", "objective.task=C"])

@@ -83,7 +83,7 @@ def test_a_sweep_goes_on_after_models_that_cannot_be_opened(data: Path, tmp_path
     )
     assert completed.returncode == 2
     errors = completed.stderr.strip().splitlines()
-    assert len(errors) == 2 and errors[0] == "There is no encoder's folder nowhere/at/all."
+    assert len(errors) == 2 and errors[0] == "nowhere/at/all: there is no such folder."
     assert errors[1].startswith("broken cannot be opened as an encoder: ")
     evaluated = sorted(path.parent.name for path in (tmp_path / "evaluations").glob("*/senteval.json"))
     assert evaluated == ["bag_of_words_words-default", "random_vectors-default"]
@@ -101,9 +101,9 @@ def test_a_run_of_a_similar_name_is_suggested(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_missing_model_is_reported_before_a_wrong_data_folder() -> None:
-    assert refusal(["model=./nowhere", "data=no"]) == "There is no encoder's folder ./nowhere."
-    assert refusal(["model=runs/no", "data=no"]) == "There is no encoder's folder runs/no."
-    assert refusal(["model=runs/no/encoder", "data=no"]) == "There is no encoder's folder runs/no/encoder."
+    assert refusal(["model=./nowhere", "data=no"]) == "./nowhere: there is no such folder."
+    assert refusal(["model=runs/no", "data=no"]) == "runs/no: there is no such folder."
+    assert refusal(["model=runs/no/encoder", "data=no"]) == "runs/no/encoder: there is no such folder."
     assert refusal(["model=declutr-mini", "data=no"]) == "data=no: there is no such folder."
 
 
@@ -191,7 +191,7 @@ def refusal(overrides: list[str]) -> str:
         ),
         (
             "model=random_vectors data={data}/downstream tasks=CR",
-            "The files of CR are not there: there is no",
+            "{data}/downstream lacks files of CR (the first one missing is {data}/downstream/downstream/CR/",
         ),
         ("model=random_vectors data={data} tasks=[]", "tasks is empty: name some"),
         ("model=random_vectors dropout=0.5", "dropout needs a hidden layer"),
@@ -206,8 +206,8 @@ def refusal(overrides: list[str]) -> str:
             "model=bag-of-words data={data}",
             "model=bag-of-words: there is no such folder. Did you mean bag_of_words?",
         ),
-        ("model={data}/qqq data={data}", "There is no encoder's folder {data}/qqq."),
-        ("model=nowhere/at/all data={data}", "There is no encoder's folder nowhere/at/all."),
+        ("model={data}/qqq data={data}", "{data}/qqq: there is no such folder."),
+        ("model=nowhere/at/all data={data}", "nowhere/at/all: there is no such folder."),
         ("model={data} data={data}", "model={data} is no model's folder: it has none of encoder, encoder.json, "),
         ("model=bag_of_words data={data}", "model=bag_of_words needs encoder.vectors="),
         (
@@ -269,7 +269,7 @@ def test_the_first_argument_may_name_another_evaluation(data: Path, tmp_path: Pa
     assert [line.split(",")[0] for line in completed.stdout.splitlines()[:1]] == ["model"]
     before = sorted(path.name for path in tmp_path.iterdir())
     swept = run_command(tmp_path, *common, "-m", "models=[bag_of_words],[/nowhere],[random_vectors]")
-    assert swept.returncode == 2 and "There is no encoder's folder /nowhere." in swept.stderr.splitlines()
+    assert swept.returncode == 2 and "/nowhere: there is no such folder." in swept.stderr.splitlines()
     assert [line.partition(",")[0] for line in swept.stdout.splitlines() if "random" in line] == ["random_vectors"]
     assert sorted({path.name for path in tmp_path.iterdir()} - {*before}) == ["evaluations"]
 
@@ -405,7 +405,10 @@ def test_a_run_without_its_evaluation_data_is_refused_before_training(data: Path
     for overrides, message in (
         (["evaluation.data=none"], "evaluation.data=none: there is no such folder"),
         ([f"evaluation.data={data}", "evaluation.tasks=[CRR]"], "tasks: there is no task"),
-        ([f"evaluation.data={tmp_path}"], "evaluation.data=<folder with downstream/ and probing/>"),
+        (
+            [f"evaluation.data={tmp_path}"],
+            "evaluation.data=<folder> names another folder with downstream/ and probing/",
+        ),
         ([f"evaluation.data={data / 'downstream'}"], f"did you mean evaluation.data={data}?"),
         ([f"evaluation.data={other}", "evaluation.every=5"], "evaluation.every evaluates on STS-B's dev set"),
     ):

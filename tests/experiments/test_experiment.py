@@ -424,7 +424,7 @@ def test_the_best_weights_can_be_exported(folder: Path) -> None:
         ("budget.max_span=5000", r"has the 20,000 tokens needed"),
         ("checkpoint.metric=dev_accuracy", r"dev_accuracy: this run has the metrics dev_contrastive, dev_mlm"),
         ("precision=fp16", r"precision=fp16 needs a GPU"),
-        ("device=mps", r"device=mps: there is none on this machine"),
+        ("device=mps", r"device=mps: this machine has no Apple GPU; device=auto"),
         ("optimizer.lr=1e30", r"The weights are not finite at step 1: .* optimizer\.lr=1e\+30 or .* may help\.$"),
     ],
 )  # fmt: skip

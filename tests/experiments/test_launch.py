@@ -104,7 +104,7 @@ def test_too_many_processes_are_refused(launched: list[Any], monkeypatch: pytest
     monkeypatch.setattr(os, "cpu_count", lambda: 12)
     with pytest.raises(UserError, match=r"^processes must be at most 12 on this machine\. Got 16 instead\.$"):
         launch.run(compose.check(["processes=16"]))
-    with pytest.raises(UserError, match=r"^objective\.batch_size must divide by the 3 processes\."):
+    with pytest.raises(UserError, match=r"^processes=3: a batch of 16 cannot be divided evenly among"):
         launch.run(compose.check(["processes=3"]))
     assert not launched
 

@@ -129,7 +129,7 @@ def test_evaluated_tasks_are_not_evaluated_again(tmp_path: Path) -> None:
     assert trec.complete(tmp_path)
     assert both.complete(tmp_path)  # CR does not count, as its files are missing
     assert Evaluation(data, "default").complete(tmp_path)
-    with pytest.raises(UserError, match="The files of TREC are not there"):
+    with pytest.raises(UserError, match="lacks files of TREC "):
         Evaluation(Path("other"), "default", ["TREC"]).complete(tmp_path)
     assert trec.settings(tmp_path) is None
     write_files(data / "downstream", "CR")  # downloaded later

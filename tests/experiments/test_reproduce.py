@@ -311,6 +311,21 @@ def test_an_unknown_figure_is_reported_with_the_nearest_name() -> None:
         catalogue.find("declutr/2d")
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        (
+            "declutr_v1",
+            "figure=declutr_v1: a paper, not one of its figures. Available: declutr_v1/2a, ",
+        ),
+        ("suite", "figure=suite: this suite, not one of its figures. Available: suite/compute, "),
+    ],
+)
+def test_a_paper_in_place_of_a_figure_lists_its_figures(name: str, line: str) -> None:
+    with pytest.raises(UserError, match=f"^{line}"):
+        catalogue.find(name)
+
+
 def test_keys_of_runs_are_passed_on() -> None:
     requested, passed = settings.read(
         ["figure=declutr/2a", "seeds=3", "encoder=gru", "+clipping=norm_5", "dry_run=true"]

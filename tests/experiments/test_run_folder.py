@@ -42,6 +42,8 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"cannot be written \(Not a directory\): run_dir=<folder> names another"):
         RunFolder(tmp_path / "file" / "run", name="x")
+    with pytest.raises(UserError, match=r"file is a file, not a folder: run_dir=<folder> names another\.$"):
+        RunFolder(tmp_path / "file", name="x")
 
 
 @pytest.mark.parametrize("path", [None, Path("a/b/run")], ids=["default folder", "given folder"])

@@ -30,6 +30,7 @@ MANIFEST = "manifest.json"
 SECONDS = 30  # without a byte, after which a transfer is cut
 TRIES = 3  # in a row without progress
 CHUNK = 1 << 20
+OFFLINE = "No host can be reached: are you offline?"
 
 
 class _Fault(Exception):
@@ -58,7 +59,7 @@ def download(
         progress: called during a transfer with its address, bytes so far and total bytes (0: unknown).
 
     Returns:
-        A line for each source that failed, with advice; the others are complete.
+        A line for each source that failed, with advice; the others are complete. Only one if no host is reached.
 
     Raises:
         UserError: if the manifest is damaged.
@@ -66,7 +67,7 @@ def download(
     """
     folder.mkdir(parents=True, exist_ok=True)
     run = _Run(folder, mirror, say, progress)
-    faults, silent = [], set[str]()
+    faults, silent, unreached = [], set[str](), 0
     for source in sources:
         host = urlsplit(source.url).netloc
         try:
@@ -74,10 +75,11 @@ def download(
         except _Fault as fault:
             if isinstance(fault, _Unreachable):  # each try may last until the time limit
                 silent.add(host)
+                unreached += 1
             places = sorted({Path(name).parent.as_posix() for name in source.files})
             faults.append(f"{', '.join(places)}: {fault}. {source.otherwise}")
         write_json(folder / MANIFEST, run.manifest)
-    return faults
+    return [OFFLINE] if 0 < unreached == len(sources) else faults
 
 
 class _Run:

@@ -79,6 +79,11 @@ def test_tasks_are_found_by_name_without_repeats() -> None:
         ("sst2", "tasks: there is no task 'sst2'; did you mean SST2?"),
         ("STSB", "tasks: there is no task 'STSB'; did you mean STSBenchmark?"),
         ("SICK-Relatedness", "tasks: there is no task 'SICK-Relatedness'; did you mean SICKRelatedness?"),
+        ("STSbenchmrk", "tasks: there is no task 'STSbenchmrk'; did you mean STSBenchmark?"),
+        ("sst", "tasks: there is no task 'sst'; did you mean SST2?"),
+        ("sick-r", "tasks: there is no task 'sick-r'; did you mean SICKRelatedness?"),
+        ("coco", "tasks: there is no task 'coco'; did you mean ImageCaptionRetrieval?"),
+        ("Foo", "tasks: there is no task 'Foo'; the tasks are: MR, CR, "),
         ("xyzzy", "tasks: there is no task 'xyzzy'; the tasks are: MR, CR, "),
     ],
 )

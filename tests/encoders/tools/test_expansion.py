@@ -166,7 +166,7 @@ def test_the_command_expands_a_folder(
             [str(tmp_path / "bag"), file, str(other)],
             "holds a BagOfWords: only a BiLSTMMax, GRU or LSTM takes new words.",
         ),
-        ([str(tmp_path / "absent"), file, str(other)], "There is no encoder's folder"),
+        ([str(tmp_path / "absent"), file, str(other)], "there is no such folder"),
         ([str(tmp_path / "old"), str(tmp_path / "absent.txt"), str(other)], "absent.txt cannot be read"),
         ([str(tmp_path / "old"), file, str(new)], "new is there already: name a new folder."),
     ):

@@ -91,7 +91,7 @@ def test_a_dry_run_lists_runs_time_and_state_and_does_nothing(
 
 def test_a_folder_that_is_not_sentevals_is_refused_at_once(figure: Path) -> None:
     for dry in ("false", "true"):
-        with pytest.raises(UserError, match=r"The files of MR .* are not there: there is no .* data=<folder with"):
+        with pytest.raises(UserError, match=r"files of no task \(the first one missing is .*MR.* data=<folder>"):
             reproduce(figure, f"data={figure}", f"dry_run={dry}")
     assert not (figure / "runs").exists()
 

@@ -323,7 +323,7 @@ def test_unknown_keys_of_the_data_are_refused_with_the_nearest_name() -> None:
         compose.check(overrides)
     assert str(error.value).split("\n") == [
         "objective.fr.sorce: no such key. Did you mean objective.fr.source?",
-        "objective.fr.target must be a valid string. Got 3 instead.",
+        "objective.fr.target must be text. Got 3 instead.",
         "objective.nli.pth: no such key. Did you mean objective.nli.path?",
     ]
 

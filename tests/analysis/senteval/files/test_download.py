@@ -184,8 +184,15 @@ def test_a_dead_source_is_named_and_the_others_are_fetched(server: Server, tmp_p
 def test_a_silent_host_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     second = Source("https://host.example/z", {"z/z": None}, "Wait.")
-    faults = download(tmp_path, [UNEDITED, second], mirror="http://127.0.0.1:1", say=lambda _: None)
-    assert faults == [
+    there = Source("https://host.example/there", {"there": None}, "")
+    (tmp_path / "there").touch()
+
+    def faults(*sources: Source) -> list[str]:
+        return download(tmp_path, sources, mirror="http://127.0.0.1:1", say=lambda _: None)
+
+    assert faults(UNEDITED, second) == ["No host can be reached: are you offline?"]
+    assert faults(there) == [] == faults()
+    assert faults(UNEDITED, second, there) == [
         "downstream/X: http://127.0.0.1:1/host.example/a/x.txt cannot be reached (Connection refused). "
         "Ask at the desk.",
         "z: https://host.example/z was not tried, as its host does not answer. Wait.",
