@@ -75,7 +75,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         case(
             "objective.min_length=9 optimizer=sgd optimizer.lr=null",
-            "objective.min_length must not exceed objective.max_length (8)", "optimizer.lr must be a valid",
+            "objective.min_length must not exceed objective.max_length (8)", "optimizer.lr must be a number",
         ),
         case(
             "checkpoint.metric=accuracy corpus.path={texts}/empty.txt",
