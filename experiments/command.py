@@ -174,8 +174,12 @@ def settings_and_overrides(
         first = key.partition(".")[0]
         if "=" not in text:
             found[text] = f"{text}: {NO_FORM}"
+        elif key == "seeds" and value.isdigit():
+            found[text] = f"{text}: seeds=[{value}] is one run with seed {value}, seeds=[1,2,3] are three."
         elif key in hints or first in mappings:
             bad = unreadable([text])
+            if bad and key not in hints and not unreadable([requoted(f"{key}=[{value}]")]):
+                bad = {text: f"{text}: write a list in brackets: {key}=[{value}]."}
             if bad and kinds(hints.get(key)) == {str} and value[0] not in "'\"~":
                 own.append(override(key, value))  # a path, as the shell passes it
             else:

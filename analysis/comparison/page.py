@@ -163,7 +163,7 @@ def _curves_of(page: Page, run: Run, part: str) -> list[Curve]:
 
 
 def _costs(page: Page) -> list[tuple[str, list[Any]]]:
-    """Returns the cost of training each pair, means over seeds; of the seconds, their number and the longest."""
+    """Returns what each pair cost, in means over seeds; of the seconds, their number and the longest."""
     groups: dict[str, list[Run]] = {}
     for run in finished(page.runs):
         groups.setdefault(run.name, []).append(run)
@@ -178,6 +178,7 @@ def _costs(page: Page) -> list[tuple[str, list[Any]]]:
             {"seconds": f"{seconds:.3g}", "longest": f"{longest:.3g}", "shown": f"{seconds:,.{seconds < 10:d}f}"},
             f"{tokens / seconds:,.0f}" if seconds else "–",
             f"{max(_last(run, 'memory_gib') for run in runs):.2f}",
+            f"{max((line.get('lr', 0.0) for run in runs for line in run.metrics), default=0.0):.2g}",
             page.geometry[name].dimension if name in page.geometry else "–",
         ]
         rows.append((name, cells))

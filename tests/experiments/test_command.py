@@ -273,7 +273,7 @@ def test_keys_of_runs_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_single_values_of_mappings_and_lists_can_be_set() -> None:
-    requested, _ = reproduction.read(["figure=declutr/2a", "seeds=3", 'only.row=["a, b(5)",c]', "only.k=0.1"])
+    requested, _ = reproduction.read(["figure=declutr/2a", "seeds=[3]", 'only.row=["a, b(5)",c]', "only.k=0.1"])
     assert requested.seeds == (3,) and requested.only == {"row": ["a, b(5)", "c"], "k": 0.1}
     arguments = ["settings.gru=[encoder.hidden=8,optimizer=sgd]", "settings.declutr=['objective.gap=1']"]
     settings = comparison.read(arguments)[0].settings

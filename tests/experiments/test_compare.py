@@ -48,6 +48,8 @@ REFUSALS = {
     "settings.grru=[encoder.hiden=8]": "settings.grru: grru is not compared here. Did you mean settings.gr",
     "settings.lstm=[encoder.hidden=8]": "settings.lstm: lstm is not compared here. ",
     "seed=3": "seed: the command sets it for each run; seeds=[..] is for all runs.",
+    "seeds=3": "seeds=3: seeds=[3] is one run with seed 3, seeds=[1,2,3] are three.",
+    "settings.declutr=objective.gap=1": "settings.declutr=objective.gap=1: write a list in brackets: settings.de",
     "encoder.hidden=3": "encoder.hidden: the command sets it for each run; encoders=[..] names them",
 }
 
@@ -80,7 +82,7 @@ def test_all_faults_are_reported_at_once() -> None:
 
 def test_keys_of_runs_are_passed_on() -> None:
     settings, passed = read(
-        ["seeds=3", "corpus=text", "corpus.path=a", "settings.gru=[encoder.hidden=8]", "jobs=2"]
+        ["seeds=[3]", "corpus=text", "corpus.path=a", "settings.gru=[encoder.hidden=8]", "jobs=2"]
     )
     assert [*settings.seeds] == [3] and settings.jobs == 2 and passed == ["corpus=text", "corpus.path=a"]
     assert [*settings.settings["gru"]] == ["encoder.hidden=8"] and "bilstm_max" in settings.settings

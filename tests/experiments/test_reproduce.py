@@ -328,7 +328,7 @@ def test_a_paper_in_place_of_a_figure_lists_its_figures(name: str, line: str) ->
 
 def test_keys_of_runs_are_passed_on() -> None:
     requested, passed = settings.read(
-        ["figure=declutr/2a", "seeds=3", "encoder=gru", "+clipping=norm_5", "dry_run=true"]
+        ["figure=declutr/2a", "seeds=[3]", "encoder=gru", "+clipping=norm_5", "dry_run=true"]
     )
     assert (requested.seeds, requested.dry_run) == ((3,), True)
     assert passed == ["encoder=gru", "+clipping=norm_5"]
