@@ -171,6 +171,8 @@ def run(settings: MTEBSettings) -> None:
         if absent:
             failures.append(f"{model.name}: no data on this machine for {', '.join(absent)}.")
         scores.append((model.name, found))
+    if not any(found for _, found in scores):
+        raise UserError(*failures)
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDE)

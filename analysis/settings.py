@@ -414,7 +414,7 @@ class BootstrapSettings(CheckedSettings):
     """Settings of the paired bootstrap of two results."""
 
     module: ClassVar[str] = "analysis.reporting.bootstrap"
-    results: Annotated[list[str], Field(min_length=2, max_length=2)]
+    results: Annotated[list[str], Field(min_length=1)]
     tasks: list[str] | None = None
     seed: Seed = 0
 

@@ -180,9 +180,10 @@ def _use(encoder: Encoder, pooling: str) -> str:
             "Only this suite can open the folder as a whole: sentence-transformers has no encoder of this form.\n"
             f"\n```python\n{snippets[0]}\n```"
         )
+    empty = "  # an empty text gives -inf" * (pooling == "max" and not hasattr(encoder, "backbone"))
     snippets.append(
         "from sentence_transformers import SentenceTransformer\n\n"
-        'vectors = SentenceTransformer("<folder>").encode(["A sentence."])'
+        f'vectors = SentenceTransformer("<folder>").encode(["A sentence."]){empty}'
     )
     if hasattr(encoder, "backbone") and pooling in POOLINGS and not len(getattr(encoder, "dense", ())):
         snippets.append(

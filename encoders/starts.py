@@ -116,7 +116,7 @@ def find(
     absent = f"{name} is not on this machine, and {why}"
     if weights == "pretrained":
         raise UserError(
-            f"{absent}. Connect to the internet or name a folder. Training also starts without it: weights=auto."
+            f"{absent}. Connect to the internet or name a folder. (Training also starts without it: weights=auto.)"
         )
     if model_type is None or not models.has_masked_lm(model_type):
         raise UserError(f"{absent}: connect, or name a folder by encoder.path=.")

@@ -63,10 +63,10 @@ class _Search:
         source: Source = compose.build(config["corpus"], "corpus")
         self._objective = compose.build(config["objective"], "objective")
         self._units = source.document_units
-        documents = list(_beginning(source.read()))
-        self._sizes = [len(document.text.split()) for document in documents]
-        self._vocabulary = sorted({word for document in documents for word in document.text.split()})
-        self._whole = sum(len(document.text) for document in documents) < BEGINNING
+        self._documents = list(_beginning(source.read()))
+        self._sizes = [len(document.text.split()) for document in self._documents]
+        self._vocabulary = sorted({word for document in self._documents for word in document.text.split()})
+        self._whole = sum(len(document.text) for document in self._documents) < BEGINNING
 
     @property
     def has_words(self) -> bool:
@@ -182,17 +182,24 @@ class _Search:
             group, _, name = key.partition(".")
             config[group][name] = value
         try:
-            self._attempt(config, lambda source: self._replace(source, words))
+            again = any(key.startswith("corpus.") and key != "corpus.dev_fraction" for key in change)
+            self._attempt(config, lambda source: self._replace(source, words, again=again))
         except ShortTextError as error:
             return error
         except (UserError, ValueError) as error:
             return ShortTextError(str(error))
         return None
 
-    def _replace(self, source: Source, words: int) -> None:
-        """Lets ``source`` yield its beginning, or a made-up text of so many words."""
+    def _replace(self, source: Source, words: int, *, again: bool) -> None:
+        """Lets ``source`` yield its beginning, read ``again`` if another way, or a made-up text of ``words``."""
         read = source.documents
-        source.documents = lambda: self._made_up(words) if words else _beginning(read())  # type: ignore[method-assign]
+
+        def documents() -> Iterator[Document]:
+            if words:
+                return self._made_up(words)
+            return _beginning(read()) if again else iter(self._documents)
+
+        source.documents = documents  # type: ignore[method-assign]
         source.fingerprint = f"{words} {source.fingerprint}" if self._whole else f"{words} {self._units}"
 
     def _made_up(self, words: int) -> Iterator[Document]:

@@ -293,7 +293,7 @@ class Trainer:
             open_names = [name for name, value in row.items() if value is None and name != "tokens"]
             row.update(zip(open_names, values.tolist(), strict=True), tokens=self.state.tokens)
             if not math.isfinite(row["loss"]):
-                raise self._diverged(f"The loss is {row['loss']}", row["step"])
+                raise self._diverged(f"The loss is {row['loss']}", row["step"], row["step"] - 1)
         self._write_rows([row for row, *_ in self._rows], sum(tokens.tolist()))
         self._rows = []
 
@@ -329,9 +329,12 @@ class Trainer:
         """
         norms = torch.nn.utils.get_total_norm([parameter.detach().float() for parameter in self.parameters])
         if not torch.isfinite(norms):
-            raise self._diverged("The weights are not finite", self.state.step)
+            raise self._diverged("The weights are not finite", self.state.step, self.state.step)
 
-    def _diverged(self, what: str, step: int) -> UserError:
+    def _diverged(self, what: str, step: int, updates: int) -> UserError:
+        """Returns the error that ``what`` is not finite at ``step``, after so many updates of the weights."""
+        if not updates:
+            return UserError(f"{what} before any update: the cause is the loss, its input or the first weights.")
         found = checkpoint.found(self.checkpoints)
         kept = f" The last good checkpoint is {found[-1]}." if found else ""
         return UserError(
@@ -362,7 +365,7 @@ class Trainer:
             self.dev_metrics = self.objective.dev_metrics(self.encoder, self._on_device(self.dev))
         for name, loss in self.dev_metrics.items():
             if not math.isfinite(loss):
-                raise self._diverged(f"{name} is {loss}", self.state.step)
+                raise self._diverged(f"{name} is {loss}", self.state.step, self.state.step)
         self._log_scores(self.dev_metrics)
         wanted = self.settings.checkpoint
         value = self.dev_metrics[wanted.metric or f"dev_{self.objective.part_names[0]}"]

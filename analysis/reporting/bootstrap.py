@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.reporting.matching import results_folder
+from analysis.reporting.matching import expanded, named, results_folder
 from analysis.senteval.averages import RULES, Average, average_title
 from analysis.senteval.records import PUBLISHED, incomparable
 from analysis.senteval.results import FILE, read_results
@@ -361,14 +361,28 @@ def difference_table(differences: dict[tuple[str, str], Difference], a: str, b: 
 
 
 def _protocol(folder: Path) -> str:
-    """Returns the protocol of the scores in a result folder."""
-    return read_results(folder).protocol if (folder / FILE).exists() else "unknown protocol"
+    """Returns the protocol of the scores in a result folder; "" if it has no results."""
+    return read_results(folder).protocol if (folder / FILE).exists() else ""
 
 
 def run(settings: BootstrapSettings) -> None:
-    """Prints the table of the differences of the two results."""
-    a, b = map(results_folder, settings.results)
+    """Prints the table of the differences of the two results.
+
+    Raises:
+        UserError: if they are not two results of one protocol with predictions.
+    """
+    given = expanded(settings.results)
+    if len(given) != 2:
+        raise UserError(f"results: the bootstrap compares two results. Got {len(given)} instead.")
+    names, paths = zip(*map(named, given), strict=True)
+    a, b = folders = [results_folder(path) for path in paths]
+    protocols = [_protocol(folder) for folder in folders]
+    if all(protocols) and protocols[0] != protocols[1]:
+        raise UserError(f"{a} and {b} cannot be compared: their protocols are {' and '.join(protocols)}.")
     with bar("resampling") as progress:
         differences = compare_folders(a, b, settings.tasks or (), seed=settings.seed, progress=progress)
-    table = difference_table(differences, *(f"{folder} ({_protocol(folder)})" for folder in (a, b)))
-    Console().print(table)
+    shown = [
+        f"{name or folder} ({protocol or 'unknown protocol'})"
+        for name, folder, protocol in zip(names, folders, protocols, strict=True)
+    ]
+    Console().print(difference_table(differences, *shown))

@@ -98,6 +98,8 @@ def named(given: str) -> tuple[str, str]:
 def expanded(given: Sequence[str]) -> list[str]:
     """Replaces "*" and "?" in paths, or in those of "NAME=PATH", by the folders that match, in order.
 
+    Matches that are neither a run nor results, such as the folder of the logs, are left out if there are others.
+
     Raises:
         UserError: if none matches.
     """
@@ -107,7 +109,9 @@ def expanded(given: Sequence[str]) -> list[str]:
         paths = [path]
         if not Path(path).exists() and any(sign in path for sign in "*?"):
             root = Path(path).anchor
-            paths = sorted(map(str, Path(root).glob(path.removeprefix(root))))
+            matches = sorted(map(str, Path(root).glob(path.removeprefix(root))))
+            kept = [one for one in matches if any(Path(one, file).is_file() for file in (CONFIG, FILE))]
+            paths = kept or matches
         if not paths:
             raise UserError(f"{path}: no folder matches.")
         found += [f"{name}={one}" if name else one for one in paths]

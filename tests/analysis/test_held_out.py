@@ -112,6 +112,7 @@ def test_seeds_of_one_run_share_a_row(tmp_path: Path, capsys: pytest.CaptureFixt
         "| C 3 | 1 | dev C accuracy, % ↑ | 50.0 | 60.0 | 50.0 |",
     ]
     assert table_rows(capsys) == rows
+    (tmp_path / "logs").mkdir()  # as beside the runs of compare.py and reproduce.py
     evaluate("held_out", f"runs=[{tmp_path}/*]", "format=md", "by=[objective.task,objective.k]")
     assert table_rows(capsys) == rows[::-1]  # in order of the folders' names
     evaluate("held_out", f"runs=[both={folders[0]},both={folders[1]},{folders[2]}]", "format=md")

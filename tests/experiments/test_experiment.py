@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -453,6 +454,14 @@ def test_weights_that_are_not_finite_are_neither_saved_nor_exported(folder: Path
     assert [*(run / "checkpoints").iterdir()] == [kept] and not (run / "encoder").exists()
     experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
     assert np.isfinite(encoders.load(run / "encoder").encode(["bad bif"])).all()
+
+
+def test_a_loss_that_is_not_finite_at_first_is_no_matter_of_the_learning_rate(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Declutr, "dev_metrics", lambda *_: {"dev_contrastive": math.nan, "dev_mlm": 0.0})
+    with pytest.raises(UserError, match=r"^dev_contrastive is nan before any update: the cause is the loss, "):
+        tiny.run(folder, f"run_dir={tmp_path / 'run'}")
 
 
 @pytest.mark.parametrize("objective", ["contrastive_only", "mlm_only"])

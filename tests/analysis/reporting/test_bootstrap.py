@@ -12,6 +12,7 @@ from sklearn.metrics import f1_score
 
 from analysis.reporting import bootstrap
 from analysis.reporting.bootstrap import Difference, Predictions, compare, compare_folders, metrics
+from analysis.senteval.results import Results, write_results
 from data.errors import UserError
 from tests.analysis.evaluation_helpers import evaluate, refusal
 
@@ -241,6 +242,8 @@ def test_two_result_folders_are_compared(tmp_path: Path, capsys: pytest.CaptureF
     evaluate("bootstrap", f"results=[{a},{b}]", "tasks=[CR]")
     shown = capsys.readouterr().out
     assert "accuracy" in shown and "100.0%" in shown and "10,000 paired resamples" in shown
+    evaluate("bootstrap", f"results=[left={a},right={b}]", "tasks=[CR]")
+    assert "left (unknown protocol) − right (unknown protocol)" in capsys.readouterr().out
 
 
 def test_averages_are_compared(tmp_path: Path) -> None:
@@ -293,9 +296,13 @@ def test_refusals(tmp_path: Path) -> None:
     for overrides, line in (
         ([f"results=[{a},{tmp_path / 'c'}]"], "TREC: The two have different test examples"),
         ([f"results=[{a},{b}]", "seed=-1"], "seed must be at least 0. Got -1 instead."),
-        ([f"results=[{a}]"], "results must have at least 2 values."),
+        ([f"results=[{a}]"], "results: the bootstrap compares two results. Got 1 instead."),
     ):
         assert refusal("bootstrap", *overrides).startswith(line)
+    for folder, protocol in ((a, "default"), (b, "simcse")):
+        write_results(folder / "senteval.json", Results(protocol, {"name": "m"}))
+    line = f"{a} and {b} cannot be compared: their protocols are default and simcse."
+    assert refusal("bootstrap", f"results=[{a},{b}]") == line
     with pytest.raises(ValueError, match="metric must be one of"):
         compare(score_predictions(np.zeros(1), np.zeros(1)), score_predictions(np.zeros(1), np.zeros(1)), "mse")
 
