@@ -62,6 +62,7 @@ def evaluate_model(
     protocol = protocol.changed(hidden=settings.hidden, dropout=settings.dropout, folds=settings.folds)
     data = Path(settings.data).expanduser() if settings.data else ROOT / DOWNLOADED
     if not data.is_dir():
+        Named(settings.model, settings).open()  # a missing model is reported first
         raise UserError(
             f"There is no SentEval folder {data}: `make senteval-data` fetches it, data=<folder> names another."
         )

@@ -368,7 +368,13 @@ class Trainer:
                 raise self._diverged(f"{name} is {loss}", self.state.step, self.state.step)
         self._log_scores(self.dev_metrics)
         wanted = self.settings.checkpoint
-        value = self.dev_metrics[wanted.metric or f"dev_{self.objective.part_names[0]}"]
+        metric = wanted.metric or f"dev_{self.objective.part_names[0]}"
+        if metric not in self.dev_metrics:
+            raise UserError(
+                f"part_names={self.objective.part_names!r} begins with a part that loss does not return: held-out "
+                f"batches have {', '.join(self.dev_metrics)}."
+            )
+        value = self.dev_metrics[metric]
         best = self.state.best
         improved = best is None or (value < best["value"] if wanted.mode == "min" else value > best["value"])
         if improved and self.state.step:  # step 0 has no checkpoint

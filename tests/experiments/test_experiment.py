@@ -464,6 +464,15 @@ def test_a_loss_that_is_not_finite_at_first_is_no_matter_of_the_learning_rate(
         tiny.run(folder, f"run_dir={tmp_path / 'run'}")
 
 
+def test_a_name_of_a_part_that_the_loss_does_not_return_is_refused(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Declutr, "part_names", ("contrast", "mlm"))
+    line = r"^part_names=\('contrast', 'mlm'\) begins with a part .* batches have dev_contrastive, dev_mlm\.$"
+    with pytest.raises(UserError, match=line):
+        tiny.run(folder, f"run_dir={tmp_path / 'run'}")
+
+
 @pytest.mark.parametrize("objective", ["contrastive_only", "mlm_only"])
 def test_the_control_objectives_train(folder: Path, objective: str) -> None:
     run = tiny.run(folder, f"objective={objective}", "budget.steps=2", f"run_dir={folder / objective}")

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from data.batch import Batch, Tokens
-from data.errors import UnfitError, UserError
+from data.errors import UnfitError
 from data.token_format import TokenFormat
 from encoders.base import Encoder
 from experiments import building, compose, processes
@@ -128,15 +128,6 @@ def test_defaults_of_an_objective_with_only_the_required_methods() -> None:
     assert objective.task_at(3, seed=1) == "" and objective.own_data() == {}
     assert [*objective.texts()] == [] and objective.texts_key() == ""
     assert objective.chance_levels() == objective.facts() == {} and objective.example_predictions(encoder) == ""
-
-
-def test_a_part_of_the_loss_without_a_name_is_refused() -> None:
-    objective = Smallest(batch_size=2)
-    batch = objective.collate([FORMAT.wrap(unit) for unit in documents(2, 9)], FORMAT)
-    assert [*objective.dev_metrics(TinyEncoder(), [batch])] == ["dev_norm"]
-    objective.part_names = ("nrom",)
-    with pytest.raises(UserError, match=r"^loss returns the part norm, which part_names=\('nrom',\) lacks\.$"):
-        objective.dev_metrics(TinyEncoder(), [batch])
 
 
 def test_corpus_is_counted_only_when_asked_and_once() -> None:
