@@ -298,8 +298,8 @@ class Transformer(Encoder):
             return None
         config = self.model.config
         uses_sdpa = config._attn_implementation in ("sdpa", varlen.NAME)
-        windows = "sliding_attention" in (getattr(config, "layer_types", None) or ())
-        if tokens.mask.device.type == "cpu" or config.model_type not in models.SEE_ALL or not uses_sdpa or windows:
+        sees_all = config.model_type in models.SEE_ALL and not varlen.has_windows(config)
+        if tokens.mask.device.type == "cpu" or not uses_sdpa or not sees_all:
             return tokens.mask
         # From a mask (B, T) transformers would read values, for which the host waits for the GPU.
         return models.full_mask(tokens.mask)

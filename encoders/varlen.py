@@ -47,8 +47,7 @@ def unsupported(config: PretrainedConfig, longest: int) -> str | None:
         return f"{config.model_type} models have no packed forward pass"
     if config._attn_implementation != NAME:
         return f"encoder.attention={config._attn_implementation}"
-    window = getattr(config, "sliding_window", None)
-    if window is not None and longest > window:
+    if has_windows(config) and longest > (window := config.sliding_window):
         return f"rows of more than {window} tokens exceed the attention window of {config.model_type}"
     return None
 
@@ -173,6 +172,11 @@ def _flash(
         query, key, value, ends, ends, longest, longest, dropout, False, False, scale=scaling
     )
     return output[None]
+
+
+def has_windows(config: PretrainedConfig) -> bool:
+    """Returns whether some layers attend to near tokens only."""
+    return "sliding_attention" in (getattr(config, "layer_types", None) or ())
 
 
 def _can_pack(config: PretrainedConfig) -> bool:

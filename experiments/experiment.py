@@ -22,6 +22,7 @@ from data.errors import UserError
 from data.files import atomic_write, read_yaml, write_json
 from encoders.concatenated import Concatenated
 from encoders.export import model_card
+from encoders.kernels import float32_products
 from experiments import budget, building, checkpoint, compose
 from experiments.building import Parts
 from experiments.continuation import choice_of
@@ -66,7 +67,7 @@ def run(config: dict[str, Any]) -> Path:
         folder = RunFolder(path, name=_name(config, accelerator), resume=settings.resume is not None)
         path = folder.path
     try:
-        with deterministic(settings.deterministic):
+        with float32_products("fp32"), deterministic(settings.deterministic):
             _run(config, settings, accelerator, path or Path(), folder)
     finally:
         if folder is not None:

@@ -289,6 +289,9 @@ def test_rows_beyond_a_sliding_window_are_padded() -> None:
     assert encoder.packs(inside) and not encoder.packs(beyond)
     assert reason(encoder, 25) == "rows of more than 24 tokens exceed the attention window of modernbert"
     assert torch.equal(encoder(beyond).sentence, padding_copy(encoder)(beyond).sentence)
+    without_window = packing_encoder("modernbert", local_attention=48, layer_types=["full_attention"] * 2)
+    assert without_window.packs(beyond)
+    assert_close(without_window(beyond).sentence, padding_copy(without_window)(beyond).sentence)
 
 
 def test_on_a_gpu_packing_requires_flash_attention(monkeypatch: pytest.MonkeyPatch) -> None:
