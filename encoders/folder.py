@@ -23,7 +23,7 @@ from data.errors import UserError, opening, reason
 from data.files import contained, read_as
 from data.tokenizer import check_vocabulary
 
-BUNDLED = "modernbert-mini"  # the checkpoint that training starts from without network (encoder=bundled)
+BUNDLED = "modernbert-mini-2"  # the checkpoint that training starts from without network (encoder=bundled)
 MARKER = "encoder.json"  # of this suite, beside sentence-transformers' files
 WEIGHTS = "model.safetensors"
 HEAD = "mlm_head.safetensors"  # a file of its own, as other libraries would report its weights as unexpected
