@@ -47,7 +47,8 @@ def unsupported(config: PretrainedConfig, longest: int) -> str | None:
         return f"{config.model_type} models have no packed forward pass"
     if config._attn_implementation != NAME:
         return f"encoder.attention={config._attn_implementation}"
-    if has_windows(config) and longest > (window := config.sliding_window):
+    if has_windows(config) and longest > config.sliding_window:
+        window = config.sliding_window
         return f"rows of more than {window} tokens exceed the attention window of {config.model_type}"
     return None
 

@@ -67,6 +67,7 @@ def run(config: dict[str, Any]) -> Path:
         folder = RunFolder(path, name=_name(config, accelerator), resume=settings.resume is not None)
         path = folder.path
     try:
+        # What is not in half precision: torch would use TF32 in cuDNN's recurrent layers.
         with float32_products("fp32"), deterministic(settings.deterministic):
             _run(config, settings, accelerator, path or Path(), folder)
     finally:

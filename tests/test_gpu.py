@@ -4,9 +4,9 @@
 
 compares a CPU with itself, which checks the code of these tests on a machine without a GPU.
 
-Tolerances: in float32 the devices sum in different orders, so a GPU's gradient may be five times as far from that
-in float64 as a CPU's is (recurrent layers included, as TF32 is off); in bf16, with 8 significant bits, a loss may
-differ by 5 %.
+Tolerances: in float32 the devices sum in different orders. A GPU's loss may differ from that in float64 by 1e-5 of
+its value or ten times a CPU's error, and its gradient by 1e-5 of its norm or five times a CPU's error (recurrent
+layers included, as TF32 is off). In bf16, with 8 significant bits, a loss may differ by 5 %.
 """
 
 from __future__ import annotations

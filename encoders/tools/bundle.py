@@ -1,6 +1,6 @@
 """Bundles a run's encoder as a checkpoint: half precision, with card, recipe and log, small enough to ship.
 
-python -m encoders.tools.bundle runs/<folder> modernbert-mini --licence "..." --note "..."
+python -m encoders.tools.bundle runs/<folder> my-encoder --licence "..." --note "..."
 """
 
 from __future__ import annotations

@@ -51,6 +51,7 @@ def test_a_run_records_determinism_and_the_next_run_of_a_sweep_is_unaffected(
     original = experiment._run
 
     def recording(*arguments: Any) -> None:
+        assert not torch.backends.cudnn.allow_tf32  # float32 products are exact, in recurrent layers too
         modes.append(torch.get_deterministic_debug_mode())
         original(*arguments)
 
