@@ -114,6 +114,8 @@ def find(
         folder = _snapshot(name, SETTINGS)
         return Source(folder, "pretrained", _hub_origin(name, folder), hub_id=name)
     absent = f"{name} is not on this machine, and {why}"
+    if near := difflib.get_close_matches(name, bundled(), n=1, cutoff=0.9):
+        raise UserError(f"{absent}; did you mean {near[0]}?")
     if weights == "pretrained":
         raise UserError(
             f"{absent}. Connect to the internet or name a folder. (Training also starts without it: weights=auto.)"

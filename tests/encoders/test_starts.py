@@ -85,6 +85,12 @@ def test_an_unknown_family_has_no_random_start(no_network: None) -> None:
         Transformer(name="someone/minilm", texts=texts)
 
 
+@pytest.mark.parametrize("typed", [f"{encoders.BUNDLED}0", encoders.BUNDLED[:-1], "declutr-mni"])
+def test_a_misspelt_bundled_name_does_not_fall_back(typed: str, no_network: None) -> None:
+    with pytest.raises(UserError, match=r"is not reachable; did you mean (modernbert|declutr)-mini"):
+        Transformer(name=typed, texts=texts, shape=shape("modernbert"))
+
+
 def test_offline_mode_makes_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     encoder = _small_hub_model()
