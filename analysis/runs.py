@@ -39,6 +39,7 @@ class Names:
     encoder: Name | None = None
     corpus: Name | None = None
     budget: Name | None = None
+    weights: str | None = None
     origin: str | None = None
     store: str | None = None
 
@@ -169,7 +170,7 @@ def read(folder: Path) -> dict[str, Any]:
         row |= {column: quick.get(column) or {} for column in ("start", "trained", "chance", "facts")}
         row["version"] = probes_version(quick) if quick else None
         row |= {"senteval": senteval.get("averages") or {}, "over": senteval.get("averages_over") or {}}
-        row["weights"] = quick.get("weights", config.get("weights"))  # "auto" resolved
+        row["weights"] = quick.get("weights") or names.get("weights") or config.get("weights")  # "auto" resolved
         if (folder / "encoder").is_dir():
             row["state"] = "finished"
     except UNREADABLE as error:

@@ -16,7 +16,7 @@ from encoders.pooling import POOLINGS
 if TYPE_CHECKING:
     from encoders.base import Encoder
 
-_STARTS = {
+_WEIGHTS = {
     "pretrained": "pretrained: {origin}",
     "bundled": (
         "bundled: {origin}. They began as a small checkpoint that ships with the suite, and no published model is "
@@ -71,7 +71,6 @@ def model_card(
     )
     pooling = getattr(encoder, "pooling", "")
     parameters = sum(weight.numel() for weight in encoder.parameters())
-    start = _STARTS[encoder.weights].format(origin=encoder.origin)
     facts = {
         "Objective": objective and objective + _cited(citation),
         "Encoder": (
@@ -79,7 +78,7 @@ def model_card(
             f"vectors of {encoder.dimension}{pooling and f', {pooling} pooling'}; "
             f"input of {_length(encoder.format.max_length)}"
         ),
-        "Start weights": start,
+        "Weights": _WEIGHTS[encoder.weights].format(origin=encoder.origin),
         "Corpus": "; ".join(_corpora(corpus or {}, "where")),
         "Tokens seen": tokens and f"{tokens:,}",
         "Scores": scores and _main_scores(scores),

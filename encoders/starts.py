@@ -97,6 +97,11 @@ def find(
         config = read_json(CHECKPOINTS / name / "config.json")
         for key, value in models.in_each_layer(shape or {}, config["num_hidden_layers"]).items():
             if key in config and config[key] != value:
+                if key == "model_type":
+                    raise UserError(
+                        f"encoder.name={name} is a {config[key]}, but encoder.shape that of a {value}: "
+                        f"encoder=transformer encoder.name={name} opens it, weights=random makes a new {value}."
+                    )
                 raise UserError(
                     f"encoder.shape.{key}={value}: the bundled weights of {name} have {config[key]}. "
                     "weights=random draws new ones."

@@ -14,6 +14,7 @@ import torch
 from rich.console import Console
 
 import encoders
+from analysis import runs
 from analysis.model_card import add_scores
 from analysis.models import EXPORT, Named, device
 from analysis.reporting.ensemble import ensemble
@@ -96,6 +97,7 @@ def evaluate_model(
                 "path": settings.model,
                 "pooling": settings.pooling,
                 "vectors": settings.encoder.vectors,
+                **({} if run is None else {"weights": runs.read(run).get("weights")}),
             },
             protocol,
             out,

@@ -30,7 +30,7 @@ class Results:
 
     Attributes:
         protocol: name of the protocol of all tasks.
-        model: facts of the encoder; ``name`` is shown in tables.
+        model: facts of the encoder; ``name`` is shown in tables, as is ``weights`` if "bundled" or "random".
         data: facts of the data (folders, say), any JSON.
         tasks: records by task, in SentEval's order.
         missing: by task that could not be evaluated, the first file that is not there.
@@ -46,7 +46,9 @@ class Results:
         """Returns the scores as a table for a terminal."""
         from analysis.senteval.display import task_table  # late: it imports this module
 
-        return task_table(self.tasks, title=f"SentEval: {self.model.get('name')} ({self.protocol})")
+        weights = self.model.get("weights")
+        mark = f"; weights: {weights}" if weights in ("bundled", "random") else ""
+        return task_table(self.tasks, title=f"SentEval: {self.model.get('name')} ({self.protocol}{mark})")
 
     def __str__(self) -> str:
         return _as_text(self.table())

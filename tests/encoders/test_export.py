@@ -36,7 +36,7 @@ def test_the_card_names_the_starting_weights_and_how_to_use_the_encoder() -> Non
         "(#citation), 2021).",
         f"- **Encoder:** Transformer of {sum(w.numel() for w in encoder.parameters()):,} parameters; "
         f"vectors of 32, cls pooling; input of at most {encoder.format.max_length} tokens, the rest is cut.",
-        "- **Start weights:** random: random roberta, 2 layers x 32",
+        "- **Weights:** random: random roberta, 2 layers x 32",
         "They were once drawn at random, and no published model is behind them",
         "- **Corpus:** pydocs, 12 packages.",
         "- **Tokens seen:** 1,234,567.",

@@ -239,6 +239,8 @@ def test_bundled_weights_take_precedence_over_the_hub(
         UserError, match=rf"encoder.shape.hidden_size=64: the bundled weights of {BUNDLED} have 32\. "
     ):
         Transformer(name=BUNDLED, shape=shape(hidden_size=64))
+    with pytest.raises(UserError, match=rf"encoder=transformer encoder.name={BUNDLED} opens it"):
+        Transformer(name=BUNDLED, shape=shape("bert"))
     substitute = _small_hub_model()
     assert substitute.weights == "bundled" and substitute.fallback is not None
     assert substitute.fallback.endswith(f"the encoder starts from the bundled {BUNDLED} instead.")

@@ -380,7 +380,9 @@ def test_a_card_that_cannot_be_written_is_one_line_and_the_results_stay(
     card.write_text("---\na: [\n---\n")
     settings: dict[str, Any] = {"model": str(run), "data": str(data), "cache": None}
     evaluation.evaluate_model(EvaluationSettings(tasks=["CR"], **settings))
-    assert f"{card} is left as it is: " in capsys.readouterr().out and (run / "senteval.json").exists()
+    printed = capsys.readouterr().out
+    assert f"{card} is left as it is: " in printed and (run / "senteval.json").exists()
+    assert "SentEval: run (default; weights: random)" in printed
     card.unlink()
     evaluation.evaluate_model(EvaluationSettings(tasks=["CR", "STS12"], **settings))
     assert "as it is" not in capsys.readouterr().out and not card.exists()
