@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -90,10 +91,9 @@ def embed(
     distinct = list(dict.fromkeys(sentences))
     if cache is None:
         matrix = np.empty((len(distinct), encoder.dimension), dtype=np.float32)
-        places = {sentence: place for place, sentence in enumerate(distinct)}
         for chunk, vectors in _computed(encoder, distinct, progress):
-            matrix[[places[sentence] for sentence in chunk]] = vectors
-        return Vectors(matrix, places)
+            matrix[chunk] = vectors
+        return Vectors(matrix, {sentence: place for place, sentence in enumerate(distinct)})
     folder = cache / key
     wanted = _hashes(distinct)
     try:
@@ -101,10 +101,10 @@ def embed(
         rows = _places(_kept(folder, encoder.dimension), wanted)
         if (rows < 0).any():
             with FileLock(folder / "lock"):
-                rows = _places(_kept(folder, encoder.dimension), wanted)
-                missing = [distinct[i] for i in np.flatnonzero(rows < 0)]
-                for chunk, vectors in _computed(encoder, missing, progress):
-                    _append(folder, _hashes(chunk), vectors)
+                kept = _kept(folder, encoder.dimension)
+                missing = np.flatnonzero(_places(kept, wanted) < 0)
+                computed = _computed(encoder, [distinct[i] for i in missing], progress)
+                _write(folder, len(kept), ((wanted[missing[chunk]], vectors) for chunk, vectors in computed))
             rows = _places(_kept(folder, encoder.dimension), wanted)
         count = len(_kept(folder, encoder.dimension))
         shape = (count, encoder.dimension)
@@ -149,18 +149,18 @@ def embed_file(encoder: Embedder, text: Path, out: Path, progress: Progress | No
 
 def _computed(
     encoder: Embedder, sentences: list[str], progress: Progress | None
-) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Yields chunks of ``sentences``, longest first, with their vectors."""
-    order = sorted(sentences, key=len, reverse=True)
-    total = sum(map(len, order)) or 1
-    done = 0
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields the positions of a chunk of ``sentences``, longest first, and its vectors."""
+    lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+    order = np.argsort(-lengths, kind="stable")
+    done, total = 0, int(lengths.sum()) or 1
     for start in range(0, len(order), CHUNK):
         chunk = order[start : start + CHUNK]
-        vectors = encoder.encode(chunk)
+        vectors = encoder.encode([sentences[i] for i in chunk])
         if (bad := _not_finite(vectors)) is not None:
-            raise UserError(f"{chunk[bad][:80]!r} has no finite vector{_WHY}")
+            raise UserError(f"{sentences[chunk[bad]][:80]!r} has no finite vector{_WHY}")
         yield chunk, vectors
-        done += sum(map(len, chunk))
+        done += int(lengths[chunk].sum())
         if progress is not None:
             progress(done / total)
 
@@ -214,14 +214,23 @@ def _places(kept: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     return np.where(kept[candidates] == wanted, candidates, -1)
 
 
-def _append(folder: Path, hashes: np.ndarray, vectors: np.ndarray) -> None:
-    count = len(_kept(folder, vectors.shape[1]))
-    for name, content, width in (
-        (ROWS, vectors.astype(FLOAT, copy=False).tobytes(), vectors.shape[1] * FLOAT.itemsize),
-        (HASHES, hashes.tobytes(), HASH.itemsize),
-    ):
+def _write(folder: Path, count: int, computed: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
+    """Appends hashes and vectors to the ``count`` that are there: a chunk while the next one is computed."""
+    with ThreadPoolExecutor(1) as writer:
+        written: Future[None] | None = None
+        for hashes, vectors in computed:
+            if written is not None:
+                written.result()
+            written = writer.submit(_append, folder, count, hashes, vectors)
+            count += len(hashes)
+        if written is not None:
+            written.result()
+
+
+def _append(folder: Path, count: int, hashes: np.ndarray, vectors: np.ndarray) -> None:
+    for name, content in ((ROWS, np.ascontiguousarray(vectors, FLOAT)), (HASHES, hashes)):
         with (folder / name).open("ab") as file:
-            file.truncate(count * width)  # removes what a killed process left
-            file.write(content)
+            file.truncate(count * content.nbytes // len(content))  # removes what a killed process left
+            file.write(content.data)
             file.flush()
             os.fsync(file.fileno())

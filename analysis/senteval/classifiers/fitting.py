@@ -55,7 +55,7 @@ def fit_many(
         return networks.fit_many(
             features, labels, fits, classes, classifier, device=device, together=together, progress=progress
         )
-    start = _initial(features.shape[1], classes, classifier.seed)
+    start = initial_weights(features.shape[1], classes, classifier.seed)
     results: dict[int, Fitted] = {}
     lock = threading.Lock()
 
@@ -85,8 +85,8 @@ def training_device(
     return torch.device("cpu" if fits * weights < SMALL else device)
 
 
-def _initial(width: int, classes: int, seed: int) -> np.ndarray:
-    """Returns torch's initial weights of a Linear under ``seed``, of shape (C, D + 1), the bias last."""
+def initial_weights(width: int, classes: int, seed: int) -> np.ndarray:
+    """Returns torch's initial weights of a Linear under ``seed``, float32 of shape (C, D + 1), the bias last."""
     with toolkit_stream("cpu", seed):
         layer = torch.nn.Linear(width, classes)
     return np.column_stack([layer.weight.detach().numpy(), layer.bias.detach().numpy()])

@@ -127,7 +127,7 @@ class _Stack:
         with toolkit_stream(self.device, classifier.seed):
             model = network(features.shape[1], classes, classifier)
             state = torch.get_rng_state()
-        self.activation = ACTIVATIONS[classifier.activation]
+        self.activation, self.one_hot = ACTIVATIONS[classifier.activation], torch.eye(classes, device=self.device)
         self.members = np.array([group.members for group in groups])  # positions of the fits, (G, K)
         # (G, K, H, D), (G, K, H), ..., (G, K, C, H), (G, K, C)
         self.parameters = [
@@ -174,17 +174,34 @@ class _Stack:
 
     def update(self, rows: Tensor, labels: Tensor, shares: Tensor) -> None:
         """Makes one update on rows of shape (G, B, D); ``shares`` (G, B) are their parts of the loss."""
+        if self.classifier.hidden:
+            self.backpropagate(rows, labels, shares)
+        else:
+            self.differentiate(rows, labels, shares)
+        for parameter in self.parameters:
+            assert parameter.grad is not None
+            l2 = self.l2.view(*self.l2.shape, *[1] * (parameter.dim() - 2))
+            parameter.grad.addcmul_(parameter.detach(), l2)
+        self.optimizer.step()
+
+    def backpropagate(self, rows: Tensor, labels: Tensor, shares: Tensor) -> None:
+        """Computes the gradients of the loss."""
         scores = self.scores(rows, self._masks(rows.shape[1]))
         targets = labels[:, None].expand(scores.shape[:-1])
         losses = cross_entropy(scores.flatten(0, 2), targets.flatten(), reduction="none").view_as(targets)
         self.optimizer.zero_grad()
         # autograd.grad may return another memory layout, which the fused update ignores
         losses.backward(shares[:, None].expand_as(losses))
-        for parameter in self.parameters:
-            assert parameter.grad is not None
-            l2 = self.l2.view(*self.l2.shape, *[1] * (parameter.dim() - 2))
-            parameter.grad.addcmul_(parameter.detach(), l2)
-        self.optimizer.step()
+
+    @torch.no_grad()
+    def differentiate(self, rows: Tensor, labels: Tensor, shares: Tensor) -> None:
+        """Computes the gradients without a hidden layer, in fewer and cheaper steps than autograd takes."""
+        weight, bias = self.parameters
+        scores = torch.baddbmm(bias.flatten(1)[:, None], rows, weight.flatten(1, 2).mT)  # (G, B, K * C)
+        errors = scores.unflatten(2, bias.shape[1:]).softmax(dim=3)
+        errors.sub_(self.one_hot[labels][:, :, None]).mul_(shares[:, :, None, None])
+        weight.grad = torch.bmm(errors.flatten(2).mT, rows).view_as(weight)
+        bias.grad = errors.sum(dim=1)
 
     def scores(self, rows: Tensor, masks: list[Tensor] | None = None) -> Tensor:
         """Computes scores of shape (G, K, B, C)."""

@@ -146,7 +146,7 @@ def test_a_kill_leaves_a_usable_store(tmp_path: Path) -> None:
     process.wait()
     process.stdout.close()
     kept = features._kept(tmp_path / "k", 6)
-    assert 4 * 5 <= len(kept) < 100_000
+    assert 4 * 4 <= len(kept) < 100_000  # the fifth chunk may have been half-written
     request = [f"sentence {i}" for i in range(100_000 - 40, 100_000)] + ["sentence 3"]
     vectors = embed(RecordingEncoder(), request, cache=tmp_path, key="k")
     np.testing.assert_array_equal(vectors.rows(request), RandomVectors(dimension=6).encode(request))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import softmax
-from torch import Tensor
 
 from analysis.senteval.classifiers import snli as module
 from analysis.senteval.classifiers.snli import Pairs, snli
@@ -64,23 +62,27 @@ def test_training_takes_at_most_sixteen_epochs() -> None:
     assert snli(vectors, *splits, Classifier(patience=99, max_epoch=200, epoch_size=4)).epochs == 16
 
 
-def test_features_are_built_batch_by_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("hidden", [0, 5])
+def test_features_are_built_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: int) -> None:
     vectors, splits = problem(3000)
     np.save(tmp_path / "vectors.npy", vectors)
-    sizes: list[int] = []
-    batches = module._batches
+    classifier = Classifier(patience=0, hidden=hidden)
+    expected = snli(vectors, *splits, classifier)  # of a few parts
 
-    def recorded(*arguments: Any) -> Iterator[tuple[Tensor, Tensor]]:
-        for rows, labels in batches(*arguments):
-            assert rows.shape[1] == 4 * WIDTH
-            sizes.append(len(rows))
-            yield rows, labels
+    sizes: list[tuple[int, ...]] = []
+    kind = module._Network if hidden else module._Linear
+    build = kind._features
 
-    monkeypatch.setattr(module, "_batches", recorded)
+    def recorded(*arguments: Any) -> Any:
+        features = build(*arguments)
+        sizes.append(tuple(features.shape))
+        return features
+
+    monkeypatch.setattr(kind, "_features", recorded)
+    monkeypatch.setattr(module, "_PART", 1)  # one batch at a time
     mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
-    found = snli(mapped, *splits, Classifier(patience=0))
-    assert max(sizes) <= 90
-    expected = snli(vectors, *splits, Classifier(patience=0))
+    found = snli(mapped, *splits, classifier)
+    assert max(sizes) == (90, 4 * WIDTH)  # the whole test set, in evaluation
     np.testing.assert_array_equal(found.probabilities, expected.probabilities)
 
 
