@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import traceback
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +18,7 @@ from analysis.models import EXPORT, Named, device
 from analysis.reporting.ensemble import ensemble
 from analysis.reporting.rendering import rich_table
 from analysis.reporting.tables import comparison
-from analysis.senteval.display import Watch, progress_on
+from analysis.senteval.display import progress_on
 from analysis.senteval.evaluation import held, run_tasks
 from analysis.senteval.features import embed_file
 from analysis.senteval.protocols import PROTOCOLS, Protocol
@@ -28,13 +26,12 @@ from analysis.senteval.results import FILE, Results, read_results
 from analysis.settings import EvaluationSettings
 from analysis.training_evaluation import SentEval
 from data.display import wide_console
-from data.errors import UserError, reason
+from data.errors import UserError
 from data.files import refuse_links_out
 from encoders.base import Encoder
 from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
-from experiments.interrupts import terminations
-from experiments.progress import Display, Row
+from experiments.progress import Display
 from experiments.run_folder import ROOT
 from experiments.settings import Settings
 
@@ -42,19 +39,11 @@ CARD = "README.md"
 DOWNLOADED = "senteval"  # where `make senteval-data` puts the data
 
 
-def evaluate_model(
-    settings: EvaluationSettings,
-    *,
-    several: bool = False,
-    display: Display | None = None,
-    watch: Watch | None = None,
-) -> Path:
+def evaluate_model(settings: EvaluationSettings, *, several: bool = False) -> Path:
     """Evaluates ``settings.model`` on SentEval; returns the results' folder.
 
     Args:
         several: whether this is one job of a sweep: ``settings.out`` is then the folder of all results.
-        display: prints what is evaluated, and the results; None: on standard output.
-        watch: gets the progress; None: ``display`` shows it.
 
     Raises:
         UserError: for errors that the user can fix.
@@ -80,7 +69,7 @@ def evaluate_model(
     else:
         # The default evaluation of a run is written into its folder; others have a folder of their own.
         out = run if run is not None and plain and protocol.name == "default" else Path("evaluations") / own
-    display = display or Display()
+    display = Display()
     display.fact("model", name)
     given = [
         f"encoder.{key}" for key, value in vars(settings.encoder).items() if value not in (None, False, "none")
@@ -102,7 +91,6 @@ def evaluate_model(
             protocol,
             out,
             display,
-            watch,
             card=run / EXPORT / CARD if run is not None and plain and settings.out is None else None,
             data=data,
             probing=Path(settings.probing).expanduser() if settings.probing else None,
@@ -114,66 +102,6 @@ def evaluate_model(
     except KeyboardInterrupt:
         raise KeyboardInterrupt("Interrupted. Finished tasks are kept; the same command continues.") from None
     return out
-
-
-class EvaluationJob(NamedTuple):
-    """A run to evaluate.
-
-    Attributes:
-        name: of the run, for messages.
-        log: file for what is printed.
-        settings: returns the settings when its turn comes, or None if all results exist.
-    """
-
-    name: str
-    log: Path
-    settings: Callable[[], EvaluationSettings | None]
-
-
-def evaluate_runs(evaluated: Sequence[EvaluationJob], failed: dict[str, str], display: Display) -> None:
-    """Evaluates runs one after another, shows the progress, and leaves the number of threads as it was.
-
-    Args:
-        failed: why runs failed, by name: they are left out, and those that fail here are added.
-    """
-    threads = torch.get_num_threads()
-    with terminations(), display.rows(Progress.ALL) as show:
-        for place, run in enumerate(evaluated):
-            if run.name in failed:
-                continue
-            try:
-                if (settings := run.settings()) is None:
-                    continue
-                run.log.parent.mkdir(parents=True, exist_ok=True)
-                with run.log.open("a", encoding="utf-8") as log:
-                    console = Console(file=log, highlight=False)
-                    watch = Progress(show, run.name, place, len(evaluated))
-                    evaluate_model(settings, display=Display(console=console), watch=watch)
-            except UserError as error:
-                failed[run.name] = str(error)
-            except Exception as error:  # the others go on
-                failed[run.name] = f"{type(error).__name__}: {reason(error)}"
-                with suppress(OSError):  # of a full disk, say
-                    run.log.parent.mkdir(parents=True, exist_ok=True)
-                    with run.log.open("a", encoding="utf-8") as log:
-                        traceback.print_exc(file=log)
-            finally:
-                torch.set_num_threads(threads)
-
-
-class Progress(Watch):
-    """Shows the progress of a run's evaluation, and of all, of which ``before`` of ``count`` are done."""
-
-    ALL = "all evaluations"
-
-    def __init__(self, show: Callable[[Sequence[Row]], None], name: str, before: int, count: int) -> None:
-        self._show, self._name, self._before, self._count = show, name, before, count
-
-    def embedding(self, share: float) -> None:
-        self._show([Row(self.ALL, self._before / self._count), Row(f"embedding {self._name}", share)])
-
-    def progress(self, share: float) -> None:
-        self._show([Row(self.ALL, (self._before + share) / self._count), Row(f"SentEval {self._name}", share)])
 
 
 def evaluate_run(wanted: SentEval, folder: Path, settings: Settings, display: Display) -> None:
@@ -188,7 +116,6 @@ def evaluate_run(wanted: SentEval, folder: Path, settings: Settings, display: Di
         wanted.protocol,
         folder,
         display,
-        None,
         card=folder / EXPORT / CARD,
         data=wanted.data,
         probing=wanted.probing,
@@ -205,20 +132,19 @@ def _evaluate(
     protocol: Protocol,
     out: Path,
     display: Display,
-    watch: Watch | None,
     *,
     card: Path | None,
     **options: Any,
 ) -> None:
-    """Calls ``run_tasks`` with ``options``; shows its progress, unless ``watch`` does, and its results.
+    """Calls ``run_tasks`` with ``options``; shows its progress and its results.
 
     The scores go onto the model card ``card``, if there is one.
     """
     display.fact("protocol", f"{protocol.name}: {protocol.source}")
     display.fact("results", str(out / FILE))
-    with held(out), progress_on(display.console) if watch is None else nullcontext(watch) as shown:
+    with held(out), progress_on(display.console) as watch:
         results = run_tasks(
-            open_encoder, model, protocol, fingerprint=fingerprint, out=out, watch=shown, **options
+            open_encoder, model, protocol, fingerprint=fingerprint, out=out, watch=watch, **options
         )
     for task, path in results.missing.items():
         display.say(f"skipped     {task}: {path} is missing", style="dim")

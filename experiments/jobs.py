@@ -1,7 +1,6 @@
-"""Jobs in subprocesses: several trainings at a time, with their progress, failures and interrupts.
+"""Jobs in subprocesses: several trainings or evaluations at a time, with their progress, failures and interrupts.
 
-Each training is a subprocess, so that several run at a time and one that the system kills does not take the others
-with it.
+Each is a subprocess, so that several run at a time and one that the system kills does not take the others with it.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ EXPLAINED = (1, UserError.status, 130)
 
 @dataclass(frozen=True)
 class Job:
-    """A training, as a Python command.
+    """A training or evaluation, as a Python command.
 
     Attributes:
-        name: of the job, for messages.
+        name: of the job, for messages; no other job has it.
         command: returns the arguments of Python (a script and its own) when the job's turn comes, or None if there
             is nothing to do.
         log: file for its output.
-        folder: run folder that it trains into, where its progress is read.
+        progress: returns the share of it that is done, 0 to 1.
         weight: share of the job in the time of all jobs.
         after: names of the jobs that must have ended before it begins, successfully or not.
     """
@@ -44,7 +43,7 @@ class Job:
     name: str
     command: Callable[[], Sequence[str] | None]
     log: Path
-    folder: Path
+    progress: Callable[[], float]
     weight: float = 1.0
     after: Sequence[str] = ()
 
@@ -56,7 +55,7 @@ class RunningJob:
     Attributes:
         process: its subprocess.
         begin: size of its log before, in bytes.
-        share: share of its training that is done.
+        share: share of it that is done.
     """
 
     job: Job
@@ -105,7 +104,7 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -
                     done += ready.weight
                 for one in [*running]:
                     if (status := one.process.poll()) is None:
-                        one.share = max(one.share, trained_share(one.job.folder))
+                        one.share = max(one.share, one.job.progress())
                         continue
                     running.remove(one)
                     done += one.job.weight
@@ -195,8 +194,8 @@ def _tail(log: Path, since: int) -> str:
 
 @contextmanager
 def watched(display: Display) -> Iterator[Watch]:
-    """Shows the time left for all trainings, and the progress of each one that is running."""
-    with display.rows("all trainings") as show:
+    """Shows the time left for all jobs, and the progress of each one that is running."""
+    with display.rows("all") as show:
         yield lambda running, share: show(
-            [Row("all trainings", share), *(Row(one.job.name, one.share, text="") for one in running)]
+            [Row("all", share), *(Row(one.job.name, one.share, text="") for one in running)]
         )

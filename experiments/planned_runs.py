@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,6 @@ from analysis import runs
 from analysis.senteval.evaluation import digest_files
 from analysis.senteval.results import FILE, read_results
 from analysis.senteval.tasks import available, roots
-from analysis.settings import EvaluationSettings
 from data.display import duration
 from data.errors import UserError
 from data.files import refuse_links_out
@@ -24,13 +24,13 @@ from encoders.folder import BUNDLED
 from encoders.starts import CHECKPOINTS, bundled
 from experiments import compose
 from experiments.continuation import RESUME_KEYS
-from experiments.evaluation import DOWNLOADED, EvaluationJob, evaluate_runs
-from experiments.jobs import Job, run_jobs, watched
+from experiments.evaluation import DOWNLOADED
+from experiments.jobs import Job, run_jobs, trained_share, watched
 from experiments.overrides import key_of, override
 from experiments.progress import Display
 from experiments.run_folder import LEARNS, ROOT
 
-TRAIN = str(ROOT / "experiments" / "run.py")
+TRAIN, EVALUATE = (str(ROOT / "experiments" / name) for name in ("run.py", "evaluate.py"))
 
 _file_digest = cache(reading.digest)
 _digest = cache(digest_files)  # all runs of a command are evaluated on the same files, some of them large
@@ -82,6 +82,11 @@ def count_states(states: Sequence[State], folder: str | Path, at_once: int) -> s
     return f"{len(states)} in {folder}: {counts}; {at_once} at a time"
 
 
+def evaluation_of(run: str, pooling: str = "") -> str:
+    """Returns the name of the job that evaluates the run of this name."""
+    return " ".join(filter(None, ("SentEval", pooling, run)))
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """The evaluation of runs on SentEval.
@@ -91,8 +96,8 @@ class Evaluation:
         protocol: of all tasks.
         tasks: None for all that have files.
         probing: the folder of the probing files, where they are not below ``data``.
-        threads: of a task on a CPU; a model embeds with those of all tasks.
-        at_once: number of tasks at a time; with 1 a GPU has several all the same.
+        threads: of one run's evaluation on a CPU.
+        at_once: number of runs that are evaluated at a time; with 1 a GPU has several tasks at a time.
         passed: the user's overrides for runs, of which an evaluation takes the device and the cache.
     """
 
@@ -104,18 +109,29 @@ class Evaluation:
     at_once: int = 1
     passed: Sequence[str] = ()
 
-    def settings(self, folder: Path, pooling: str = "") -> EvaluationSettings | None:
-        """Returns settings that evaluate the run in ``folder``; None if all results exist."""
+    def job(self, folder: Path, pooling: str = "", weight: float = 1.0) -> Job:
+        """Returns the job that evaluates the run in ``folder`` after its training."""
+        name, arguments = evaluation_of(folder.name, pooling), partial(self.arguments, folder, pooling)
+        progress = partial(self.share, results_folder(folder, self.protocol, pooling))
+        return Job(name, arguments, log_of(folder), progress, weight, after=(folder.name,))
+
+    def arguments(self, folder: Path, pooling: str = "") -> list[str] | None:
+        """Returns Python's arguments that evaluate the run in ``folder``; None if all results exist, or no run."""
         out = results_folder(folder, self.protocol, pooling)
-        if self.complete(out):
+        if state(folder) != "finished" or self.complete(out):
             return None
         given: dict[str, Any] = {"model": folder, "out": out, "pooling": pooling or None, "data": self.data}
         given |= {"probing": self.probing, "tasks": self.tasks, "protocol": self.protocol}
-        given |= {"threads": self.threads * self.at_once, "processes": self.at_once if self.at_once > 1 else None}
+        given |= {"threads": self.threads, "processes": 1 if self.at_once > 1 else None}
         overrides = [text for text in self.passed if key_of(text) in ("device", "cache")]
-        overrides += [override(key, value) for key, value in given.items()]
-        settings: EvaluationSettings = compose.check(overrides, "evaluate", EvaluationSettings)
-        return settings
+        return [EVALUATE, *overrides, *(override(key, value) for key, value in given.items())]
+
+    def share(self, out: Path) -> float:
+        """Returns the share of the tasks that ``out`` has results of."""
+        there, _ = available(self.tasks, self.data, Path(self.probing) if self.probing else None)
+        with suppress(UserError, OSError):
+            return len({task.name for task in there} & read_results(out).tasks.keys()) / len(there)
+        return 0.0
 
     def complete(self, out: Path) -> bool:
         """Returns whether ``out`` has results on the present files of all tasks that have files."""
@@ -178,6 +194,13 @@ def training(folder: Path, overrides: Sequence[str], passed: Sequence[str]) -> l
     return [TRAIN, *overrides, "evaluation=quick", override("run_dir", folder)]
 
 
+def job(
+    folder: Path, arguments: Callable[[], list[str] | None], weight: float = 1.0, after: Sequence[str] = ()
+) -> Job:
+    """Returns the job that trains the run in ``folder`` by Python's ``arguments``."""
+    return Job(folder.name, arguments, log_of(folder), partial(trained_share, folder), weight, after)
+
+
 def differences(folders: Sequence[Path]) -> list[str]:
     """Returns a line for each difference between finished runs that their names do not show: code and weights.
 
@@ -206,13 +229,11 @@ def log_of(folder: Path) -> Path:
     return folder.parent / "logs" / f"{folder.name}.log"
 
 
-def train_and_evaluate(
-    jobs: Sequence[Job], evaluated: Sequence[EvaluationJob], *, at_once: int, threads: int, display: Display
-) -> dict[str, str]:
-    """Trains runs side by side and then evaluates them; shows the progress, and at the end the time.
+def train_and_evaluate(jobs: Sequence[Job], *, at_once: int, threads: int, display: Display) -> dict[str, str]:
+    """Trains and evaluates runs side by side; shows the progress, and at the end the time.
 
     Returns:
-        Why runs failed, each in a line, by the name of the job.
+        Why jobs failed, each in a line, by the name of the job: that of the run, or ``evaluation_of`` it.
 
     Raises:
         UserError: if the folder of the logs is a link or has one that leaves it.
@@ -226,7 +247,6 @@ def train_and_evaluate(
     try:
         with watched(display) as watch:
             failed = run_jobs(jobs, at_once=at_once, threads=threads, watch=watch)
-        evaluate_runs(evaluated, failed, display)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("Stopped. Finished work is kept; the same command resumes.") from None
     if (seconds := time.monotonic() - started) >= 1:  # else all runs were finished

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from analysis.senteval.tasks import TASKS
+from analysis.settings import EvaluationSettings
 from data.errors import UserError
 from experiments import compose, experiment, planned_runs
 from experiments.comparison.planning import plan
@@ -363,11 +364,11 @@ def test_runs_work_in_a_folder_with_special_characters(tmp_path: Path, monkeypat
     assert (folder / "out" / "some-fig.csv").is_file()
     [run] = [path for path in (folder / "runs").iterdir() if path.name != "logs"]
     assert (run / "encoder").is_dir()
-    training = planned_runs.training
-    shutil.rmtree(run / "encoder")
-    command = training(run, [], ["device=cpu"])
-    assert command is not None and compose.check(command[1:])["resume"] == str(run)
-    values = planned_runs.Evaluation(folder / "data", "default", ["TREC"], str(folder)).settings(run)
-    assert values is not None
+    evaluated = planned_runs.Evaluation(folder / "data", "default", ["TREC"], str(folder)).arguments(run)
+    assert evaluated is not None
+    values = compose.check(evaluated[1:], "evaluate", EvaluationSettings)
     assert (values.model, values.out, values.data) == (str(run), str(run), str(folder / "data"))
     assert (values.probing, values.tasks) == (str(folder), ["TREC"])
+    shutil.rmtree(run / "encoder")
+    command = planned_runs.training(run, [], ["device=cpu"])
+    assert command is not None and compose.check(command[1:])["resume"] == str(run)

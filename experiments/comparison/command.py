@@ -26,9 +26,8 @@ from experiments import building, planned_runs
 from experiments.comparison.examples import Document, examples
 from experiments.comparison.planning import Planned, equality, folder_of, plan
 from experiments.comparison.settings import ComparisonSettings
-from experiments.evaluation import EvaluationJob
 from experiments.jobs import Job
-from experiments.planned_runs import Evaluation, results_folder, state
+from experiments.planned_runs import Evaluation, evaluation_of, results_folder, state
 from experiments.progress import Display
 
 
@@ -57,7 +56,11 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
         return 0
     possible = [run for run in planned if run.pair not in impossible]
     failed = _train(wanted, possible, passed, senteval, display)
-    runs = [_result(wanted, run, failed.get(run.name, ""), impossible.get(run.pair)) for run in planned]
+    problems = [failed.get(run.name) or failed.get(evaluation_of(run.name), "") for run in planned]
+    runs = [
+        _result(wanted, run, problem, impossible.get(run.pair))
+        for run, problem in zip(planned, problems, strict=True)
+    ]
     for one in runs:
         if one.problem and one.possible:
             display.say(f"failed      {one.name}: {one.problem}", style="red")
@@ -108,19 +111,18 @@ def _train(
     senteval: Path | None,
     display: Display,
 ) -> dict[str, str]:
-    """Trains and evaluates all runs that are not finished; returns why runs failed, by their names."""
+    """Trains and evaluates all runs that are not finished; returns why jobs failed, by their names."""
     threads = wanted.threads or max(1, cores() // wanted.jobs)
     evaluation = None
     if senteval is not None:
         evaluation = Evaluation(senteval, wanted.protocol, wanted.tasks, None, threads, wanted.jobs, passed)
-    jobs, evaluated = list[Job](), list[EvaluationJob]()
+    jobs = list[Job]()
     for run in planned:
         folder = folder_of(wanted, run)
-        log = planned_runs.log_of(folder)
-        jobs.append(Job(run.name, partial(planned_runs.training, folder, run.overrides, passed), log, folder))
+        jobs.append(planned_runs.job(folder, partial(planned_runs.training, folder, run.overrides, passed)))
         if evaluation is not None:
-            evaluated.append(EvaluationJob(run.name, log, partial(evaluation.settings, folder)))
-    return planned_runs.train_and_evaluate(jobs, evaluated, at_once=wanted.jobs, threads=threads, display=display)
+            jobs.append(evaluation.job(folder))
+    return planned_runs.train_and_evaluate(jobs, at_once=wanted.jobs, threads=threads, display=display)
 
 
 def _result(wanted: ComparisonSettings, run: Planned, problem: str, impossible: str | None) -> Run:

@@ -26,7 +26,6 @@ from data.display import duration, wide_console
 from data.errors import UserError
 from data.tokenising import cores
 from experiments import budget, planned_runs
-from experiments.evaluation import EvaluationJob
 from experiments.jobs import Job
 from experiments.planned_runs import Evaluation, results_folder
 from experiments.progress import Display
@@ -241,17 +240,19 @@ def _train_and_evaluate(work: Work) -> dict[str, str]:
     """Completes all runs; returns why some failed, by the run's name."""
     if not work.planned:
         return {}
-    jobs, evaluated = dict[str, Job](), list[EvaluationJob]()
+    jobs = dict[str, Job]()
     for run in work.planned:
-        folder, weight = work.runs / run.name, planning.core_seconds([run], work.grid)
-        log = planned_runs.log_of(folder)
-        job = Job(run.name, partial(_training, work, run), log, folder, weight, run.members)
-        jobs.setdefault(run.name, job)  # once, if it is evaluated with several poolings
+        folder, seconds = work.runs / run.name, planning.core_seconds([run], work.grid)
+        evaluation = None
         if run.evaluated and work.senteval is not None:
-            settings = partial(work.senteval.settings, folder, run.pooling)
-            evaluated.append(EvaluationJob(run.name, log, settings))
+            evaluation = work.senteval.job(folder, run.pooling, work.grid.evaluation)
+            seconds -= evaluation.weight
+        # A run that is evaluated with several poolings is trained once.
+        jobs.setdefault(run.name, planned_runs.job(folder, partial(_training, work, run), seconds, run.members))
+        if evaluation is not None:
+            jobs[evaluation.name] = evaluation
     failed = planned_runs.train_and_evaluate(
-        [*jobs.values()], evaluated, at_once=work.at_once, threads=work.wanted.threads, display=work.display
+        [*jobs.values()], at_once=work.at_once, threads=work.wanted.threads, display=work.display
     )
     for name, line in failed.items():
         work.display.say(f"failed      {name}: {line}", style="red")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from analysis.senteval.tasks import TASKS
+from analysis.settings import EvaluationSettings
 from data.errors import UnfitError, UserError
 from data.sentences import Sentences
 from data.sources.base import Document
@@ -153,8 +154,12 @@ def in_this_process(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
     failed = {}
     for job in jobs:
         if (arguments := job.command()) is not None:
+            script, *overrides = arguments
             try:
-                experiment.run(compose.check([*arguments[1:]]))
+                if script == planned_runs.EVALUATE:
+                    evaluation.evaluate_model(compose.check(overrides, "evaluate", EvaluationSettings))
+                else:
+                    experiment.run(compose.check(overrides))
             except UserError as error:
                 failed[job.name] = str(error)
     return failed

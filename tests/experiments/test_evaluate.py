@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,17 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from huggingface_hub import ModelCard
 
 import encoders
 from analysis.settings import EvaluationSettings
-from data import display
 from data.errors import UserError
 from encoders import BUNDLED, starts
 from encoders.fingerprint import fingerprint
 from experiments import compose, evaluation, experiment
-from experiments.progress import Display
 from experiments.settings import require_models
 from tests.analysis.senteval import small_data
 from tests.command_runner import snapshot
@@ -419,67 +415,6 @@ def test_a_run_without_its_evaluation_data_is_refused_before_training(data: Path
             config = compose.check([*tiny.overrides(tmp_path), "evaluation=senteval", *overrides])
             experiment.run(config | {"run_dir": str(tmp_path / "run")})
         assert not (tmp_path / "run" / "config.yaml").exists()
-
-
-def test_runs_are_evaluated_in_this_process_and_one_that_fails_leaves_the_others(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for seconds in ("FIRST_SECONDS", "PLAIN_SECONDS"):
-        monkeypatch.setattr(display, seconds, 0.0)
-    threads, logs = torch.get_num_threads(), tmp_path / "logs"
-    valid = EvaluationSettings(
-        model="random_vectors",
-        data=str(data),
-        tasks=["CR", "STS12"],
-        protocol="prototyping",
-        out=str(tmp_path / "good"),
-        cache=None,
-        threads=threads + 1,
-        processes=2,
-    )
-    requested: list[str] = []
-
-    def job(name: str, outcome: object) -> evaluation.EvaluationJob:
-        def settings() -> EvaluationSettings | None:
-            requested.append(name)
-            if isinstance(outcome, Exception):
-                raise outcome
-            return outcome if isinstance(outcome, EvaluationSettings) else None
-
-        return evaluation.EvaluationJob(name, logs / f"{name}.log", settings)
-
-    failed = {"untrained": "It broke."}
-    outcomes = {"untrained": valid, "refused": UserError("It is wrong."), "complete": None, "good": valid}
-    evaluation.evaluate_runs([job(name, outcome) for name, outcome in outcomes.items()], failed, Display())
-    assert requested == ["refused", "complete", "good"]
-    assert failed == {"untrained": "It broke.", "refused": "It is wrong."}
-    assert torch.get_num_threads() == threads
-    assert [path.name for path in logs.iterdir()] == ["good.log"]
-    log = (logs / "good.log").read_text()
-    assert log.startswith("model       random_vectors\n") and "STS12" in log
-    assert [*json.loads((tmp_path / "good" / "senteval.json").read_text())["tasks"]] == ["CR", "STS12"]
-    output = capsys.readouterr().out
-    assert "STS12" not in output
-    assert "all evaluations 75%; embedding good 100%" in output
-    assert "all evaluations 100%; SentEval good 100%" in output
-
-    shutil.rmtree(logs)
-    broken = job("good", ValueError("odd\nmore"))
-    evaluation.evaluate_runs(
-        [broken, job("good", valid)], failed, Display()
-    )  # the second is left out, as the first of that name failed
-    assert failed["good"] == "ValueError: odd"
-    assert "Traceback" in (logs / "good.log").read_text()
-    assert requested[3:] == ["good"]
-
-
-def test_an_interrupt_ends_the_evaluation_of_runs(tmp_path: Path) -> None:
-    def settings() -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    run = evaluation.EvaluationJob("a", tmp_path / "log", settings)
-    with pytest.raises(KeyboardInterrupt):
-        evaluation.evaluate_runs([run], {}, Display())
 
 
 def test_a_missing_model_is_reported_before_missing_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

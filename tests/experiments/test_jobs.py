@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ def script(text: str) -> list[str]:
 
 
 def job(folder: Path, name: str, text: str | None) -> Job:
-    return Job(name, lambda: None if text is None else script(text), folder / "logs" / f"{name}.log", folder)
+    log = folder / "logs" / f"{name}.log"
+    return Job(name, lambda: None if text is None else script(text), log, partial(trained_share, folder))
 
 
 def nothing(running: Sequence[RunningJob], share: float) -> None:
@@ -52,7 +54,7 @@ def test_a_failure_is_explained_by_the_output_of_its_own_process(tmp_path: Path)
     def refused() -> None:
         raise UserError("It cannot be read.")
 
-    unreadable = Job("never", refused, tmp_path / "logs" / "never.log", tmp_path)
+    unreadable = Job("never", refused, tmp_path / "logs" / "never.log", lambda: 0.0)
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "silent.log").write_text("training 5 of 5\nwhat an earlier one said\n")
     failed = run_jobs([killed, silent, unexpected, unreadable], at_once=4, threads=1, watch=nothing)
@@ -134,7 +136,7 @@ def test_a_job_waits_for_its_predecessors_even_if_they_fail(tmp_path: Path) -> N
 
     def noting(name: str, *, fails: bool = False, after: Sequence[str] = ()) -> Job:
         text = f"import time; time.sleep(0.2); print({name!r}, file=open({str(ended)!r}, 'a'))"
-        return Job(name, lambda: script(text + "; raise SystemExit(2)" * fails), log, tmp_path, after=after)
+        return Job(name, lambda: script(text + "; raise SystemExit(2)" * fails), log, lambda: 0.0, after=after)
 
     jobs = [noting("last", after=("a", "b")), noting("a"), noting("b", fails=True), noting("c")]
     failed = run_jobs(jobs, at_once=3, threads=1, watch=nothing)
@@ -150,17 +152,17 @@ def test_the_time_left_is_estimated_from_work_done_in_this_call(
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     process = subprocess.Popen(["true"])
     process.wait()
-    work = [RunningJob(Job("a run", lambda: None, Path("log"), Path()), process, 0, share=0.2)]
+    work = [RunningJob(Job("a run", lambda: None, Path("log"), lambda: 0.2), process, 0, share=0.2)]
     with watched(Display()) as watch:
         for seconds, share in ((0.0, 0.5), (60.0, 0.6), (120.0, 0.8)):  # half of the work was done before
             now[0] = seconds
             watch(work, share)
     assert capsys.readouterr().out.splitlines() == [
-        "all trainings 60%  about 0:04:00 left in all; a run 20%",
-        "all trainings 80%  about 0:01:20 left in all; a run 20%",
+        "all 60%  about 0:04:00 left in all; a run 20%",
+        "all 80%  about 0:01:20 left in all; a run 20%",
     ]
     with watched(Display()) as watch:
         for seconds in (180.0, 240.0):  # all of the work was done before
             now[0] = seconds
             watch(work, 1.0)
-    assert capsys.readouterr().out == 2 * "all trainings 100%; a run 20%\n"
+    assert capsys.readouterr().out == 2 * "all 100%; a run 20%\n"

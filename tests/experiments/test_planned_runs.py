@@ -15,7 +15,7 @@ from analysis.senteval.tasks import TASKS
 from analysis.settings import EvaluationSettings
 from data.errors import UserError
 from encoders.folder import BUNDLED
-from experiments import planned_runs
+from experiments import compose, planned_runs
 from experiments.planned_runs import Evaluation, name_of, state
 from objectives.declutr import Declutr
 from tests.analysis.senteval.example_results import record
@@ -115,7 +115,16 @@ def write_results(out: Path, digests: Mapping[str, str]) -> None:
     (out / "senteval.json").write_text(json.dumps({"tasks": tasks, "model": {"name": "a"}, "protocol": "default"}))
 
 
-def test_evaluated_tasks_are_not_evaluated_again(tmp_path: Path) -> None:
+def evaluated(evaluation: Evaluation, folder: Path, pooling: str = "") -> EvaluationSettings | None:
+    """Returns the settings with which the run in ``folder`` is evaluated; None if it is not."""
+    if (arguments := evaluation.arguments(folder, pooling)) is None:
+        return None
+    assert arguments[0] == planned_runs.EVALUATE
+    return compose.check(arguments[1:], "evaluate", EvaluationSettings)
+
+
+def test_evaluated_tasks_are_not_evaluated_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planned_runs, "state", lambda folder: "finished")
     data = tmp_path / "data"
     digest = write_files(data / "downstream", "TREC")
     assert not Evaluation(data, "default", ["TREC"]).complete(tmp_path)
@@ -131,23 +140,27 @@ def test_evaluated_tasks_are_not_evaluated_again(tmp_path: Path) -> None:
     assert Evaluation(data, "default").complete(tmp_path)
     with pytest.raises(UserError, match="lacks files of TREC "):
         Evaluation(Path("other"), "default", ["TREC"]).complete(tmp_path)
-    assert trec.settings(tmp_path) is None
+    assert evaluated(trec, tmp_path) is None
+    assert both.share(tmp_path) == 1
     write_files(data / "downstream", "CR")  # downloaded later
     assert not both.complete(tmp_path)
-    assert both.settings(tmp_path) == EvaluationSettings(
+    assert (both.share(tmp_path), both.share(tmp_path / "none")) == (0.5, 0)
+    assert evaluated(both, tmp_path) == EvaluationSettings(
         model=str(tmp_path),
         data=str(data),
         out=str(tmp_path),
         tasks=["TREC", "CR"],
-        threads=6,  # three for each of two tasks at once
-        processes=2,
+        threads=3,
+        processes=1,
         device="cpu",
         cache="a folder",
     )
-    again = Evaluation(data, "prototyping", ["TREC"]).settings(tmp_path, "cls")
+    again = evaluated(Evaluation(data, "prototyping", ["TREC"]), tmp_path, "cls")
     assert again is not None
     assert (again.pooling, again.protocol, again.processes) == ("cls", "prototyping", None)
     assert again.out == str(tmp_path / "senteval-prototyping-cls")
+    monkeypatch.setattr(planned_runs, "state", lambda folder: "begun")
+    assert evaluated(both, tmp_path) is None
 
 
 def test_scores_on_other_files_do_not_count_as_evaluated(tmp_path: Path) -> None:
@@ -167,4 +180,3 @@ def test_scores_on_other_files_do_not_count_as_evaluated(tmp_path: Path) -> None
     assert not complete(first, genuine)
     write_files(second / "downstream", "TREC", "b")
     assert not complete(second, rebuilt)
-    assert Evaluation(first, "default", ["TREC", "Length"], str(genuine)).settings(tmp_path)

@@ -19,7 +19,6 @@ from analysis.figures.verdicts import Claim
 from analysis.senteval.tasks import TASKS
 from data.errors import UserError
 from experiments import planned_runs
-from experiments.evaluation import EvaluationJob
 from experiments.jobs import Job
 from experiments.planned_runs import Evaluation
 from experiments.progress import Display
@@ -217,24 +216,23 @@ def test_a_run_that_is_evaluated_with_several_poolings_is_one_job(
     both = [own, replace(own, pooling="cls", flops=0.0)]
     request = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
     work = Work(FIGURE, request, [], both, Evaluation(Path("senteval"), "default"), Display())
-    jobs, evaluated = list[Job](), list[EvaluationJob]()
+    jobs = list[Job]()
 
-    def record_jobs(trainings: list[Job], evaluations: list[EvaluationJob], **settings: object) -> dict[str, str]:
-        jobs.extend(trainings)
-        evaluated.extend(evaluations)
+    def record_jobs(planned: list[Job], **settings: object) -> dict[str, str]:
+        jobs.extend(planned)
         return {}
 
     monkeypatch.setattr(planned_runs, "train_and_evaluate", record_jobs)
     assert command._train_and_evaluate(work) == {}
-    [job] = jobs
-    assert (job.command() or [])[0] == planned_runs.TRAIN
-    assert job.weight == planning.core_seconds([own], work.grid)
-    (figure / "runs" / own.name).mkdir(parents=True)
-    evaluations = [evaluation.settings() for evaluation in evaluated]
-    assert [(each.out, each.pooling) for each in evaluations if each is not None] == [
-        (f"runs/{own.name}", None),
-        (f"runs/{own.name}/senteval-default-cls", "cls"),
-    ]
+    training, *evaluations = jobs
+    assert (training.command() or [])[0] == planned_runs.TRAIN
+    assert training.weight + work.grid.evaluation == planning.core_seconds([own], work.grid)
+    assert [job.name for job in evaluations] == [f"SentEval {own.name}", f"SentEval cls {own.name}"]
+    assert [job.after for job in evaluations] == 2 * [(own.name,)]
+    assert [job.command() for job in evaluations] == [None, None]  # of no run that is finished
+    monkeypatch.setattr(planned_runs, "state", lambda folder: "finished")
+    for job, out in zip(evaluations, ("", "/senteval-default-cls"), strict=True):
+        assert {planned_runs.EVALUATE, f"out=runs/{own.name}{out}"} <= {*(job.command() or [])}
 
 
 @pytest.mark.slow
