@@ -38,6 +38,7 @@ class Job:
         progress: returns the share of it that is done, 0 to 1.
         weight: share of the job in the time of all jobs.
         after: names of the jobs that must have ended before it begins, successfully or not.
+        needs: names of the jobs that must have ended before it begins; if one fails, this job is left out.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Job:
     progress: Callable[[], float]
     weight: float = 1.0
     after: Sequence[str] = ()
+    needs: Sequence[str] = ()
 
 
 @dataclass(eq=False)
@@ -96,10 +98,10 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -
                 while len(running) < at_once and (ready := _ready(waiting, running)) is not None:
                     waiting.remove(ready)
                     try:
-                        if (begun := _begin(ready, environment)) is not None:
+                        if failed.keys().isdisjoint(ready.needs) and (begun := _begin(ready, environment)):
                             running.append(begun)
                             continue
-                    except UserError as error:
+                    except (UserError, OSError) as error:
                         failed[ready.name] = str(error)
                     done += ready.weight
                 for one in [*running]:
@@ -122,7 +124,7 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -
 def _ready(waiting: Sequence[Job], running: Collection[RunningJob]) -> Job | None:
     """Returns the first job that waits for no other."""
     left = {job.name for job in waiting} | {one.job.name for one in running}
-    return next((job for job in waiting if left.isdisjoint(job.after)), None)
+    return next((job for job in waiting if left.isdisjoint([*job.after, *job.needs])), None)
 
 
 def _why(status: int, line: str) -> str:
@@ -195,7 +197,7 @@ def _tail(log: Path, since: int) -> str:
 @contextmanager
 def watched(display: Display) -> Iterator[Watch]:
     """Shows the time left for all jobs, and the progress of each one that is running."""
-    with display.rows("all") as show:
+    with display.rows("all jobs") as show:
         yield lambda running, share: show(
-            [Row("all", share), *(Row(one.job.name, one.share, text="") for one in running)]
+            [Row("all jobs", share), *(Row(one.job.name, one.share, text="") for one in running)]
         )

@@ -112,11 +112,15 @@ class Evaluation:
     def job(self, folder: Path, pooling: str = "", weight: float = 1.0) -> Job:
         """Returns the job that evaluates the run in ``folder`` after its training."""
         name, arguments = evaluation_of(folder.name, pooling), partial(self.arguments, folder, pooling)
+        log = log_of(folder.with_name("-".join(filter(None, (folder.name, "senteval", pooling)))))
         progress = partial(self.share, results_folder(folder, self.protocol, pooling))
-        return Job(name, arguments, log_of(folder), progress, weight, after=(folder.name,))
+        return Job(name, arguments, log, progress, weight, needs=(folder.name,))
 
     def arguments(self, folder: Path, pooling: str = "") -> list[str] | None:
-        """Returns Python's arguments that evaluate the run in ``folder``; None if all results exist, or no run."""
+        """Returns Python's arguments that evaluate the run in ``folder``.
+
+        None if all results exist, or the run is not finished.
+        """
         out = results_folder(folder, self.protocol, pooling)
         if state(folder) != "finished" or self.complete(out):
             return None
@@ -127,23 +131,25 @@ class Evaluation:
         return [EVALUATE, *overrides, *(override(key, value) for key, value in given.items())]
 
     def share(self, out: Path) -> float:
-        """Returns the share of the tasks that ``out`` has results of."""
-        there, _ = available(self.tasks, self.data, Path(self.probing) if self.probing else None)
+        """Returns the share of the evaluation that is done; 0 if the results or the data cannot be read."""
         with suppress(UserError, OSError):
-            return len({task.name for task in there} & read_results(out).tasks.keys()) / len(there)
+            evaluated = self._evaluated(out)
+            return sum(evaluated) / len(evaluated)
         return 0.0
 
     def complete(self, out: Path) -> bool:
-        """Returns whether ``out`` has results on the present files of all tasks that have files."""
-        if not (out / FILE).exists():
-            return False
+        """Returns whether ``out`` has results of all tasks that have files."""
+        return (out / FILE).exists() and all(self._evaluated(out))
+
+    def _evaluated(self, out: Path) -> list[bool]:
+        """Returns for each task that has files whether ``out`` has its result on these files."""
         root = Path(self.probing) if self.probing else None
         done, places = read_results(out).tasks, roots(self.data, root)
         there, _ = available(self.tasks, self.data, root)
-        return all(
+        return [
             task.name in done and done[task.name].get("files") == _digest(task, places[task.group])
             for task in there
-        )
+        ]
 
 
 def senteval_folder(

@@ -67,7 +67,7 @@ def evaluate(
             written.
         probing: folder of the probing files, if it is not ``data/probing``.
         name: of the encoder, shown in tables; None: the name of its class or function.
-        device: where classifiers are trained; on a GPU small ones are trained on the CPU.
+        device: where classifiers are trained; small ones, and SNLI's without a hidden layer, always on the CPU.
         processes: how many tasks are evaluated side by side; None: 1 on a CPU, on a GPU half as many as there are
             cores, at most 8.
         progress: whether progress is shown.
@@ -156,7 +156,7 @@ def run_tasks(
         probing: folder of the probing files, if it is not ``data/probing``.
         tasks: names of tasks; None: all whose files are there.
         cache: folder that keeps the sentences' vectors; None: they are kept in memory.
-        device: where classifiers are trained; on a GPU small ones are trained on the CPU.
+        device: where classifiers are trained; small ones, and SNLI's without a hidden layer, always on the CPU.
         processes: how many tasks are evaluated side by side; None: 1 on a CPU, on a GPU half as many as there are
             cores, at most 8.
         watch: gets the progress.

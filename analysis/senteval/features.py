@@ -16,7 +16,7 @@ from filelock import FileLock
 from data.errors import UserError, readable, reason
 from data.files import atomic_write
 
-CHUNK = 4096  # sentences embedded and written at once: bounds memory and the work lost when killed
+CHUNK = 4096  # sentences embedded and written at once: bounds memory and, twice, the work lost when killed
 HASH = np.dtype("S16")
 FLOAT = np.dtype("<f4")
 HASHES, ROWS = "hashes.bin", "vectors.bin"
@@ -221,14 +221,15 @@ def _write(folder: Path, count: int, computed: Iterable[tuple[np.ndarray, np.nda
         for hashes, vectors in computed:
             if written is not None:
                 written.result()
-            written = writer.submit(_append, folder, count, hashes, vectors)
+            # A copy, as a user's function may fill the same array again.
+            written = writer.submit(_append, folder, count, hashes, np.array(vectors, FLOAT))
             count += len(hashes)
         if written is not None:
             written.result()
 
 
 def _append(folder: Path, count: int, hashes: np.ndarray, vectors: np.ndarray) -> None:
-    for name, content in ((ROWS, np.ascontiguousarray(vectors, FLOAT)), (HASHES, hashes)):
+    for name, content in ((ROWS, vectors), (HASHES, hashes)):
         with (folder / name).open("ab") as file:
             file.truncate(count * content.nbytes // len(content))  # removes what a killed process left
             file.write(content.data)

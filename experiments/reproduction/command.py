@@ -237,7 +237,7 @@ def _table(work: Work) -> RichTable:
 
 
 def _train_and_evaluate(work: Work) -> dict[str, str]:
-    """Completes all runs; returns why some failed, by the run's name."""
+    """Completes all runs; returns why jobs failed, by their names."""
     if not work.planned:
         return {}
     jobs = dict[str, Job]()

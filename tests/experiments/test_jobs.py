@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -51,18 +52,25 @@ def test_a_failure_is_explained_by_the_output_of_its_own_process(tmp_path: Path)
     silent = job(tmp_path, "silent", "raise SystemExit(2)")
     unexpected = job(tmp_path, "odd", "print('step'); raise SystemExit(7)")
 
-    def refused() -> None:
-        raise UserError("It cannot be read.")
+    def job_that_raises(error: Exception) -> Job:
+        def command() -> None:
+            raise error
 
-    unreadable = Job("never", refused, tmp_path / "logs" / "never.log", lambda: 0.0)
+        return Job(type(error).__name__, command, tmp_path / "logs" / "never.log", lambda: 0.0)
+
+    refused, unreadable = (
+        job_that_raises(UserError("It is wrong.")),
+        job_that_raises(OSError("It cannot be read.")),
+    )
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "silent.log").write_text("training 5 of 5\nwhat an earlier one said\n")
-    failed = run_jobs([killed, silent, unexpected, unreadable], at_once=4, threads=1, watch=nothing)
+    failed = run_jobs([killed, silent, unexpected, refused, unreadable], at_once=4, threads=1, watch=nothing)
     assert failed == {
         "killed": "killed by signal 9 (out of memory?); its last line: run  a",
         "silent": "ended with status 2",
         "odd": "ended with status 7; its last line: step",
-        "never": "It cannot be read.",
+        "UserError": "It is wrong.",
+        "OSError": "It cannot be read.",
     }
 
 
@@ -145,6 +153,19 @@ def test_a_job_waits_for_its_predecessors_even_if_they_fail(tmp_path: Path) -> N
     assert set(failed) == {"b"}
 
 
+def test_a_job_is_left_out_if_one_that_it_needs_fails(tmp_path: Path) -> None:
+    jobs = [
+        replace(job(tmp_path, "after bad", "pass"), needs=("bad",)),
+        replace(job(tmp_path, "after good", "pass"), needs=("good",)),
+        job(tmp_path, "bad", "raise SystemExit('it broke')"),
+        job(tmp_path, "good", "pass"),
+    ]
+    shares: list[float] = []
+    failed = run_jobs(jobs, at_once=2, threads=1, watch=lambda running, share: shares.append(share))
+    assert failed == {"bad": "it broke"} and shares[-1] == 1
+    assert {path.stem for path in (tmp_path / "logs").iterdir()} == {"bad", "good", "after good"}
+
+
 def test_the_time_left_is_estimated_from_work_done_in_this_call(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -158,11 +179,11 @@ def test_the_time_left_is_estimated_from_work_done_in_this_call(
             now[0] = seconds
             watch(work, share)
     assert capsys.readouterr().out.splitlines() == [
-        "all 60%  about 0:04:00 left in all; a run 20%",
-        "all 80%  about 0:01:20 left in all; a run 20%",
+        "all jobs 60%  about 0:04:00 left in all; a run 20%",
+        "all jobs 80%  about 0:01:20 left in all; a run 20%",
     ]
     with watched(Display()) as watch:
         for seconds in (180.0, 240.0):  # all of the work was done before
             now[0] = seconds
             watch(work, 1.0)
-    assert capsys.readouterr().out == 2 * "all 100%; a run 20%\n"
+    assert capsys.readouterr().out == 2 * "all jobs 100%; a run 20%\n"

@@ -1,4 +1,4 @@
-"""SNLI: a classifier of [u; v; u*v; |u-v|], with features built batch by batch (``senteval/snli.py``)."""
+"""SNLI: a classifier of [u; v; u*v; |u-v|], with features built a part at a time (``senteval/snli.py``)."""
 
 from __future__ import annotations
 
@@ -63,14 +63,15 @@ def snli(
 
     Args:
         vectors: vectors of distinct sentences, float32 of shape (m, D); may be memory-mapped. Features are built
-            one batch at a time, of shape (B, 4D).
+            a few batches at a time, of shape (B, 4D).
         classifier: its ``max_epoch`` and ``epoch_size`` are replaced by SNLI's own.
-        device: device to train on; vectors that do not fit there stay on the host.
+        device: device to train a hidden layer on; without one, training is on the CPU.
         progress: called with the share done, 0 .. 1.
     """
     stream = np.random.RandomState(SEED)
     patience = Patience(classifier.patience)
     epochs = 0
+    device = device if classifier.hidden else "cpu"
     with toolkit_stream(device):
         model = _Network(vectors, classifier, device) if classifier.hidden else _Linear(vectors, classifier)
         while not patience.spent and epochs <= SNLI_MAX_EPOCH:

@@ -4,8 +4,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,6 +79,26 @@ def test_cached_sentences_are_not_embedded_again(tmp_path: Path) -> None:
     )
     embed(new_encoder, SENTENCES, cache=tmp_path, key="another")
     assert new_encoder.batches
+
+
+def test_an_encoder_may_fill_the_same_array_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Reusing(RandomVectors):
+        array = np.empty((4, 6), np.float32)
+
+        def encode(self, sentences: Sequence[str], **options: object) -> np.ndarray:
+            self.array[:] = super().encode(sentences)
+            return self.array
+
+    sentences = [f"s{i}" for i in range(400)]
+    append = features._append
+
+    def slow(*arguments: Any) -> None:
+        time.sleep(0.001)  # the next chunk is computed meanwhile
+        append(*arguments)
+
+    monkeypatch.setattr(features, "_append", slow)
+    found = embed(Reusing(dimension=6), sentences, cache=tmp_path, key="k").rows(sentences)
+    np.testing.assert_array_equal(found, RandomVectors(dimension=6).encode(sentences))
 
 
 def test_no_sentences_give_no_vectors(tmp_path: Path) -> None:

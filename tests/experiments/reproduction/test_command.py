@@ -228,7 +228,8 @@ def test_a_run_that_is_evaluated_with_several_poolings_is_one_job(
     assert (training.command() or [])[0] == planned_runs.TRAIN
     assert training.weight + work.grid.evaluation == planning.core_seconds([own], work.grid)
     assert [job.name for job in evaluations] == [f"SentEval {own.name}", f"SentEval cls {own.name}"]
-    assert [job.after for job in evaluations] == 2 * [(own.name,)]
+    assert [job.needs for job in evaluations] == 2 * [(own.name,)]
+    assert [job.log.name for job in evaluations] == [f"{own.name}-senteval.log", f"{own.name}-senteval-cls.log"]
     assert [job.command() for job in evaluations] == [None, None]  # of no run that is finished
     monkeypatch.setattr(planned_runs, "state", lambda folder: "finished")
     for job, out in zip(evaluations, ("", "/senteval-default-cls"), strict=True):
