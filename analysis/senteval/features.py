@@ -16,7 +16,7 @@ from filelock import FileLock
 from data.errors import UserError, readable, reason
 from data.files import atomic_write
 
-CHUNK = 4096  # sentences embedded and written at once: bounds memory and, twice, the work lost when killed
+CHUNK = 4096  # sentences embedded and written at once; a kill loses two such chunks at most
 HASH = np.dtype("S16")
 FLOAT = np.dtype("<f4")
 HASHES, ROWS = "hashes.bin", "vectors.bin"

@@ -56,10 +56,11 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
         return 0
     possible = [run for run in planned if run.pair not in impossible]
     failed = _train(wanted, possible, passed, senteval, display)
-    problems = [failed.get(run.name) or failed.get(evaluation_of(run.name), "") for run in planned]
     runs = [
-        _result(wanted, run, problem, impossible.get(run.pair))
-        for run, problem in zip(planned, problems, strict=True)
+        _result(
+            wanted, run, failed.get(run.name) or failed.get(evaluation_of(run.name), ""), impossible.get(run.pair)
+        )
+        for run in planned
     ]
     for one in runs:
         if one.problem and one.possible:
