@@ -173,13 +173,16 @@ def results_folder(folder: Path, protocol: str, pooling: str = "") -> Path:
     return folder if own else folder / "-".join(filter(None, ("senteval", protocol, pooling)))
 
 
-def training(folder: Path, overrides: Sequence[str], passed: Sequence[str]) -> list[str] | None:
+def training(
+    folder: Path, overrides: Sequence[str], passed: Sequence[str], evaluation: str = "quick"
+) -> list[str] | None:
     """Returns Python's arguments that begin or resume the run in ``folder``; None if it is finished.
 
     Args:
         folder: of the run.
         overrides: of a new run.
         passed: the user's overrides for all runs; a resumed run gets those that it may be given.
+        evaluation: of a new run, at its end.
 
     Raises:
         UserError: if the files in ``folder`` cannot be read.
@@ -197,7 +200,7 @@ def training(folder: Path, overrides: Sequence[str], passed: Sequence[str]) -> l
         case "begun":
             kept = [text for text in passed if key_of(text) in RESUME_KEYS]
             return [TRAIN, override("resume", folder), *kept]
-    return [TRAIN, *overrides, "evaluation=quick", override("run_dir", folder)]
+    return [TRAIN, *overrides, override("evaluation", evaluation), override("run_dir", folder)]
 
 
 def job(

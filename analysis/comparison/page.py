@@ -48,6 +48,7 @@ class Page:
         equal: a sentence on the amount that is equal for all runs.
         command: makes the page.
         runs: of all pairs and seeds, in order.
+        before: runs that left each encoder as it is before training, for its scores on SentEval.
         views: examples of the objectives.
         sample: sentences of maps and neighbours; None if there are none.
         geometry: the sample in each vector space, by pair.
@@ -60,6 +61,7 @@ class Page:
     equal: str
     command: str
     runs: tuple[Run, ...]
+    before: tuple[Run, ...] = ()
     views: tuple[ObjectiveView, ...] = ()
     sample: Sample | None = None
     geometry: Mapping[str, Geometry] = field(default_factory=dict)
@@ -193,7 +195,7 @@ def _scores(page: Page) -> list[dict[str, Any]]:
     """Returns the tables of quick scores and SentEval, each with its leads."""
     counts = scores.questions(page.runs)
     found = []
-    for grid in filter(None, (scores.quick_grid(page.runs), scores.senteval_grid(page.runs))):
+    for grid in filter(None, (scores.quick_grid(page.runs), scores.senteval_grid(page.runs, page.before))):
         leads = scores.leads(grid, counts)
         wins, total = scores.clear_leads(leads)
         found.append(

@@ -20,6 +20,7 @@ from analysis.senteval.results import FILE, Results, read_results
 from analysis.senteval.scores import majority
 from data.errors import UserError
 
+BEFORE = "before training"  # in place of the objective of a run that leaves its encoder as it is
 Points = tuple[np.ndarray, np.ndarray]  # tokens read so far, and values, of shape (n,) each
 
 

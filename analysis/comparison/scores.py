@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from analysis.comparison.reading import Run, finished
+from analysis.comparison.reading import BEFORE, Run, finished
 from analysis.quick import PERCENTAGES, SCORES, Scores, chance
 from analysis.reporting.intervals import LEAST, reach, welch
 from analysis.reporting.printed import Cell, Key
@@ -16,6 +16,7 @@ from analysis.reporting.rendering import Grid, Row, heading, score_cell
 from analysis.reporting.tables import comparison, merged
 from analysis.runs import mixed_probes
 from analysis.senteval.records import headlines
+from analysis.senteval.results import Results
 
 UNRANKED = frozenset(("", score.label) for score in SCORES.values() if not score.percent)
 CLEAR = "clear"
@@ -60,7 +61,7 @@ def quick_grid(runs: Sequence[Run]) -> Grid | None:
     rows = [Row(run.name, _cells(run.row.get("trained") or {}), protocol="quick") for run in done]
     before: dict[str, Row] = {}
     for run in done:
-        before.setdefault(run.encoder, Row(run.encoder, _cells(run.row.get("start") or {}), "before training"))
+        before.setdefault(run.encoder, Row(run.encoder, _cells(run.row.get("start") or {}), BEFORE))
     known: list[Key] = [("", score.label) for score in SCORES.values()]
     columns = [key for key in known if any(key in row.cells for row in rows)]
     if not columns:
@@ -94,25 +95,31 @@ def questions(runs: Sequence[Run]) -> dict[Key, int]:
     return counts
 
 
-def senteval_grid(runs: Sequence[Run]) -> Grid | None:
+def senteval_grid(runs: Sequence[Run], before: Sequence[Run] = ()) -> Grid | None:
     """Returns SentEval test scores in the form of ``quick_grid``, with a row of majority baselines where known.
 
-    None if there are no scores.
+    None if there are no scores. ``before`` are runs that left an encoder as it is before training.
     """
-    found = [
-        replace(run.results, model=run.results.model | {"name": run.name})
-        for run in finished(runs)
-        if run.results is not None and run.results.tasks
-    ]
+    found = [_named(run.results, run.name) for run in finished(runs) if run.results and run.results.tasks]
     if not found:
         return None
     grid = comparison(found, mean=True)
-    shares = {key: value for run in finished(runs) for key, value in run.majority.items()}
-    if not shares:
-        return grid
-    row = Row("most frequent class", {key: score_cell(value) for key, value in shares.items()}, "baseline")
-    note = "Baseline: the score of always answering the class that is most frequent among the test examples."
-    return replace(grid, printed=[row], notes=[*grid.notes, note])
+    printed = list[Row]()
+    if start := [_named(run.results, run.encoder) for run in finished(before) if run.results]:
+        printed += [replace(row, source=BEFORE) for row in comparison(start, mean=True).ours]
+    notes = grid.notes
+    if shares := {key: value for run in finished(runs) for key, value in run.majority.items()}:
+        cells = {key: score_cell(value) for key, value in shares.items()}
+        printed.append(Row("most frequent class", cells, "baseline"))
+        notes = [
+            *notes,
+            "Baseline: the score of always answering the class that is most frequent among the test examples.",
+        ]
+    return replace(grid, printed=printed, notes=notes)
+
+
+def _named(results: Results, name: str) -> Results:
+    return replace(results, model=results.model | {"name": name})
 
 
 def leads(grid: Grid, counts: Mapping[Key, int]) -> list[Lead]:

@@ -16,7 +16,7 @@ from rich.table import Table
 import encoders
 from analysis.comparison import geometry, reading
 from analysis.comparison.page import Page, render
-from analysis.comparison.reading import Run
+from analysis.comparison.reading import BEFORE, Run
 from analysis.comparison.views import ObjectiveView
 from analysis.models import EXPORT
 from data.errors import UnfitError, UserError, reason
@@ -24,7 +24,7 @@ from data.files import atomic_write
 from data.tokenising import cores
 from experiments import building, planned_runs
 from experiments.comparison.examples import Document, examples
-from experiments.comparison.planning import Planned, equality, folder_of, plan
+from experiments.comparison.planning import Planned, equality, folder_of, plan, starts
 from experiments.comparison.settings import ComparisonSettings
 from experiments.jobs import Job
 from experiments.planned_runs import Evaluation, evaluation_of, results_folder, state
@@ -48,21 +48,20 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
     impossible = _impossible(
         [run for run, kind in zip(planned, states, strict=True) if kind == "missing"], display
     )
+    possible = [run for run in planned if run.pair not in impossible]
+    untrained = [] if senteval is None else starts(possible)
     if wanted.dry_run:
         table = Table("run", "state", header_style="bold")
         for run, kind in zip(planned, states, strict=True):
             table.add_row(escape(run.name), "impossible" if run.pair in impossible else kind)
+        for run in untrained:
+            table.add_row(f"{escape(run.name)} ({BEFORE})", state(folder_of(wanted, run)))
         display.console.print(table)
         return 0
-    possible = [run for run in planned if run.pair not in impossible]
-    failed = _train(wanted, possible, passed, senteval, display)
-    runs = [
-        _result(
-            wanted, run, failed.get(run.name) or failed.get(evaluation_of(run.name), ""), impossible.get(run.pair)
-        )
-        for run in planned
-    ]
-    for one in runs:
+    failed = _train(wanted, [*untrained, *possible], passed, senteval, display)
+    runs = [_result(wanted, run, failed, impossible.get(run.pair)) for run in planned]
+    before = [_result(wanted, run, failed, None) for run in untrained]
+    for one in [*before, *runs]:
         if one.problem and one.possible:
             display.say(f"failed      {one.name}: {one.problem}", style="red")
         elif one.not_evaluated:
@@ -73,7 +72,7 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
         raise UserError("No run is finished, so there is nothing to compare.")
     configs = {folder: run.config for folder, run in zip(folders, planned, strict=True)}
     out = Path(wanted.out)
-    html = render(_page(wanted, runs, configs, display))
+    html = render(_page(wanted, runs, before, configs, display))
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(out) as file:
@@ -81,7 +80,7 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
     except OSError as error:
         raise UserError(f"{out} cannot be written ({reason(error)}): out=<file> sets another file.") from error
     display.fact("page", f"{out}  ({out.stat().st_size / 2**20:.1f} MiB)")
-    return 1 if any(one.not_evaluated or (one.problem and one.possible) for one in runs) else 0
+    return 1 if any(one.not_evaluated or (one.problem and one.possible) for one in [*before, *runs]) else 0
 
 
 def _impossible(planned: Sequence[Planned], display: Display) -> dict[tuple[str, str], str]:
@@ -120,15 +119,16 @@ def _train(
     jobs = list[Job]()
     for run in planned:
         folder = folder_of(wanted, run)
-        jobs.append(planned_runs.job(folder, partial(planned_runs.training, folder, run.overrides, passed)))
+        own = "none" if run.objective == BEFORE else "quick"
+        jobs.append(planned_runs.job(folder, partial(planned_runs.training, folder, run.overrides, passed, own)))
         if evaluation is not None:
             jobs.append(evaluation.job(folder))
     return planned_runs.train_and_evaluate(jobs, at_once=wanted.jobs, threads=threads, display=display)
 
 
-def _result(wanted: ComparisonSettings, run: Planned, problem: str, impossible: str | None) -> Run:
-    """Reads a run; ``problem`` is why it failed, ``impossible`` why the objective cannot train the encoder."""
-    folder = folder_of(wanted, run)
+def _result(wanted: ComparisonSettings, run: Planned, failed: Mapping[str, str], impossible: str | None) -> Run:
+    """Reads a run; ``failed`` is why jobs failed, ``impossible`` why the objective cannot train the encoder."""
+    folder, problem = folder_of(wanted, run), failed.get(run.name) or failed.get(evaluation_of(run.name), "")
     if impossible is not None or state(folder) == "missing":
         why = impossible or problem or "The run did not start."
         return Run(run.objective, run.encoder, run.seed, run.command, possible=impossible is None, problem=why)
@@ -140,7 +140,11 @@ def _result(wanted: ComparisonSettings, run: Planned, problem: str, impossible: 
 
 
 def _page(
-    wanted: ComparisonSettings, runs: Sequence[Run], configs: Mapping[Path, Mapping[str, Any]], display: Display
+    wanted: ComparisonSettings,
+    runs: Sequence[Run],
+    before: Sequence[Run],
+    configs: Mapping[Path, Mapping[str, Any]],
+    display: Display,
 ) -> Page:
     document, views, texts = Document(), list[ObjectiveView](), list[str]()
     for objective in wanted.objectives:
@@ -163,6 +167,7 @@ def _page(
         equal=equality(wanted),
         command=shlex.join(["python", "experiments/compare.py", *sys.argv[1:]]),
         runs=tuple(runs),
+        before=tuple(before),
         views=tuple(views),
     )
     try:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from analysis.comparison.reading import BEFORE
+from analysis.figures.declutr_tables import UNTRAINED
 from data.errors import UserError
 from experiments import compose
 from experiments.comparison.settings import ComparisonSettings
@@ -76,6 +78,22 @@ def plan(
                 found.append(run)
     if faults:
         raise UserError("\n".join(faults))
+    return found
+
+
+def starts(planned: Sequence[Planned]) -> list[Planned]:
+    """Returns a run for each encoder of ``planned`` that leaves it as it is before training.
+
+    It is the encoder's first run, with a single step that moves nothing.
+    """
+    first = dict[str, Planned]()
+    for run in planned:
+        first.setdefault(run.encoder, run)
+    found = []
+    for run in first.values():
+        overrides = (*run.overrides, *UNTRAINED)
+        config = compose.check([*overrides])
+        found.append(replace(run, objective=BEFORE, overrides=overrides, name=name_of(config), config=config))
     return found
 
 

@@ -230,7 +230,9 @@ def test_a_page_of_real_runs(
 
     monkeypatch.setattr(evaluation, "evaluate_model", fail)
     assert command.compare(*read([*arguments, f"data={folder / 'senteval'}", "tasks=[TREC]"])) == 1
-    assert "not evaluated  declutr · gru, seed 1: No evaluation today." in capsys.readouterr().out
+    output = capsys.readouterr().out
+    for name in ("before training", "declutr", "conssent"):
+        assert f"not evaluated  {name} · gru, seed 1: No evaluation today." in output
     page = (folder / "out" / "page.html").read_text(encoding="utf-8")
     assert (
         "declutr · gru, seed 1</b>: not evaluated (No evaluation today.)" in page

@@ -115,6 +115,13 @@ def test_senteval_scores_have_a_table_of_their_own(tmp_path: Path) -> None:
     leads = {scores.heading(lead.key): lead for lead in scores.leads(grid, scores.questions(evaluated))}
     assert leads["CR"].name == "nsp · gru" and leads["CR"].verdict == "clear"
     assert leads["STS-B Spearman"].reach is None
+    start = replace(
+        first, objective="before training", results=senteval.results("any", senteval.records(tasks, 90.0))
+    )
+    with_start = scores.senteval_grid(evaluated, [start])
+    assert with_start is not None and [row.label for row in with_start.printed] == ["before training: gru"]
+    assert with_start.printed[0].cells.keys() == with_start.ours[0].cells.keys()
+    assert scores.leads(with_start, {}) == scores.leads(grid, {})
 
 
 def test_without_runs_there_is_no_table() -> None:
