@@ -155,15 +155,20 @@ def _begin(job: Job, environment: Mapping[str, str]) -> RunningJob | None:
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Interrupts the subprocesses and waits for them; kills them at a second interrupt."""
-    for number in (signal.SIGINT, signal.SIGKILL):
+    """Stops the subprocesses and waits for them; kills them, and what they started, at an interrupt.
+
+    SIGTERM, as SIGINT does nothing where a shell started this command in the background.
+    """
+    for process in processes:
+        process.terminate()
+    try:
+        for process in processes:
+            process.wait()
+    except KeyboardInterrupt:
         for process in processes:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
-        with suppress(KeyboardInterrupt):
-            for process in processes:
-                process.wait()
-            return
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def last_line(log: Path, since: int = 0) -> str:

@@ -117,7 +117,7 @@ def test_an_interrupt_reaches_the_children_once_and_waits_for_them(tmp_path: Pat
         "import pathlib, signal, time\n"
         "def stop(number, frame):\n"
         f"    time.sleep(0.5); pathlib.Path({str(done)!r}).write_text('saved'); raise SystemExit(130)\n"
-        "signal.signal(signal.SIGINT, stop)\n"
+        "signal.signal(signal.SIGTERM, stop)\n"
         f"pathlib.Path({str(started)!r}).touch()\n"
         "time.sleep(60)"
     )
