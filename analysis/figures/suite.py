@@ -50,17 +50,16 @@ TRIED = {
     "QuickThoughts": RATES[1:4],
     "SimCSE": RATES[:3],
 }
-# Of suite/learning_rates: the first three from modernbert-mini-2 (docs/results/declutr.md), the others from
-# modernbert-mini at a million tokens (docs/results/objectives.md).
+# Of suite/learning_rates from modernbert-mini-2 at half a million tokens (docs/results/objectives.md).
 BEST = {
     "MLM only": "3e-3",
     "contrastive only": "1e-4",
     "DeCLUTR": "1e-3",
-    "NSP": "3e-3",
-    "SOP": "3e-3",
+    "NSP": "1e-4",
+    "SOP": "3e-4",
     "TSDAE": "3e-5",
-    "QuickThoughts": "3e-4",
-    "SimCSE": "1e-4",
+    "QuickThoughts": "1e-4",
+    "SimCSE": "3e-5",
 }
 START = Value("the start", ["objective=mlm_only", *UNTRAINED], share=0)  # a step that moves nothing
 BASE = ["encoder=bundled", "encoder.dropout=0.0"]
