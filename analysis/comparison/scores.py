@@ -100,12 +100,12 @@ def senteval_grid(runs: Sequence[Run], before: Sequence[Run] = ()) -> Grid | Non
 
     None if there are no scores. ``before`` are runs that left an encoder as it is before training.
     """
-    found = [_named(run.results, run.name) for run in finished(runs) if run.results and run.results.tasks]
+    found = _results(runs, "name")
     if not found:
         return None
     grid = comparison(found, mean=True)
     printed = list[Row]()
-    if start := [_named(run.results, run.encoder) for run in finished(before) if run.results]:
+    if start := _results(before, "encoder"):
         printed += [replace(row, source=BEFORE) for row in comparison(start, mean=True).ours]
     notes = grid.notes
     if shares := {key: value for run in finished(runs) for key, value in run.majority.items()}:
@@ -118,8 +118,13 @@ def senteval_grid(runs: Sequence[Run], before: Sequence[Run] = ()) -> Grid | Non
     return replace(grid, printed=printed, notes=notes)
 
 
-def _named(results: Results, name: str) -> Results:
-    return replace(results, model=results.model | {"name": name})
+def _results(runs: Sequence[Run], name: str) -> list[Results]:
+    """Returns the SentEval results of the finished runs that have some, under the run's attribute ``name``."""
+    return [
+        replace(run.results, model=run.results.model | {"name": getattr(run, name)})
+        for run in finished(runs)
+        if run.results is not None and run.results.tasks
+    ]
 
 
 def leads(grid: Grid, counts: Mapping[Key, int]) -> list[Lead]:

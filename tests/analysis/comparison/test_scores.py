@@ -122,6 +122,7 @@ def test_senteval_scores_have_a_table_of_their_own(tmp_path: Path) -> None:
     assert with_start is not None and [row.label for row in with_start.printed] == ["before training: gru"]
     assert with_start.printed[0].cells.keys() == with_start.ours[0].cells.keys()
     assert scores.leads(with_start, {}) == scores.leads(grid, {})
+    assert scores.senteval_grid(evaluated, [replace(start, results=senteval.results("any", {}))]) == grid
 
 
 def test_without_runs_there_is_no_table() -> None:
