@@ -182,7 +182,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
         return {}
 
     def _encode(
-        self, sentences: list[str], batch_size: int | None, batch_tokens: int, progress: bool
+        self, sentences: list[str], batch_size: int | None, batch_tokens: int | None, progress: bool
     ) -> np.ndarray:
         return inference.encode(self, sentences, batch_size, batch_tokens, progress)
 

@@ -165,7 +165,7 @@ class Concatenated(Encoder):
         }
 
     def _encode(
-        self, sentences: list[str], batch_size: int | None, batch_tokens: int, progress: bool
+        self, sentences: list[str], batch_size: int | None, batch_tokens: int | None, progress: bool
     ) -> np.ndarray:
         """Encodes with each member separately, so their tokenizers may differ."""
         return np.hstack([one._encode(sentences, batch_size, batch_tokens, progress) for one in self.members])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 CHUNK = 16_384  # sentences tokenised at a time: enough for the Rust threads, little memory
+PIECE = 4096  # sentences tokenised while a GPU computes those before them
 CPU_TOKENS = 1024  # of a batch on a CPU: larger ones overflow its cache; 1024 to 2048 were fastest
+GPU_TOKENS = 32_768  # of a batch on a GPU: smaller ones are computed faster than the host can start them
 MOST_AT_ONCE = 8  # batches on a CPU: more would wait for Python's interpreter lock
 
 
@@ -34,7 +37,7 @@ class SentenceEncoder(ABC):
         sentences: Sequence[str],
         *,
         batch_size: int | None = None,
-        batch_tokens: int = 8192,
+        batch_tokens: int | None = None,
         show_progress_bar: bool | None = False,
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
@@ -44,7 +47,8 @@ class SentenceEncoder(ABC):
         Args:
             sentences: n sentences, or one.
             batch_size: most sentences of a forward pass; None: only ``batch_tokens`` limits it.
-            batch_tokens: most tokens of a forward pass, padding included.
+            batch_tokens: most tokens of a forward pass, padding included; None, and at most on a CPU: 1,024 on a
+                CPU, 32,768 on a GPU.
             show_progress_bar: whether a bar shows the progress.
             convert_to_tensor: whether to return a tensor, on the CPU, instead of an array.
             normalize_embeddings: whether vectors are scaled to length 1.
@@ -70,7 +74,7 @@ class SentenceEncoder(ABC):
 
     @abstractmethod
     def _encode(
-        self, sentences: list[str], batch_size: int | None, batch_tokens: int, progress: bool
+        self, sentences: list[str], batch_size: int | None, batch_tokens: int | None, progress: bool
     ) -> np.ndarray:
         """Encodes n sentences into float32 vectors of shape (n, D)."""
 
@@ -83,7 +87,7 @@ class SentenceEncoder(ABC):
 
 
 def encode(
-    encoder: Encoder, sentences: list[str], batch_size: int | None, batch_tokens: int, progress: bool
+    encoder: Encoder, sentences: list[str], batch_size: int | None, batch_tokens: int | None, progress: bool
 ) -> np.ndarray:
     """Encodes ``sentences`` with an encoder whose input is fully described by its tokenizer and ``format``.
 
@@ -96,29 +100,37 @@ def encode(
     Raises:
         UserError: if the tokenizer cannot encode a sentence, or a vector is not finite.
     """
-    ids, lengths = _tokenize(encoder, sentences)
-    starts = np.cumsum(lengths) - lengths
     device = next(encoder.parameters()).device
     on_cpu = device.type == "cpu"
-    chunks = length_chunks(lengths, min(batch_tokens, CPU_TOKENS) if on_cpu else batch_tokens)
-    most = batch_size or max(1, len(sentences))
-    batches = [chunk[first : first + most] for chunk in chunks for first in range(0, len(chunk), most)]
+    if on_cpu:
+        batch_tokens = min(batch_tokens or CPU_TOKENS, CPU_TOKENS)
     vectors = np.empty((len(sentences), encoder.dimension), dtype=np.float32)
 
+    def batches() -> Iterator[_Rows]:
+        size = max(1, len(sentences)) if on_cpu else PIECE
+        for first, (ids, lengths) in _ahead(partial(_tokenize, encoder), sentences, size):
+            starts = np.cumsum(lengths) - lengths
+            for chunk in length_chunks(lengths, batch_tokens or GPU_TOKENS):
+                most = batch_size or len(chunk)
+                for begin in range(0, len(chunk), most):
+                    rows = chunk[begin : begin + most]
+                    yield _Rows(first + rows, ids, starts[rows], lengths[rows])
+
     @torch.inference_mode()
-    def run(rows: np.ndarray) -> tuple[np.ndarray, _OnHost]:
-        tokens = _block(ids, starts[rows], lengths[rows], encoder.format.pad_id).to(device)
+    def run(rows: _Rows) -> tuple[np.ndarray, _OnHost]:
+        tokens = _block(rows, encoder.format.pad_id).to(device)
         with autocast(encoder.precision, device):
             sentence = encoder(tokens).sentence.float()  # (b, D)
-        return rows, _OnHost(sentence)
+        return rows.places, _OnHost(sentence)
 
     training, threads = encoder.training, torch.get_num_threads()
     encoder.eval()
     try:
-        with float32_products(encoder.precision):
-            done = _at_once(run, batches, min(threads, MOST_AT_ONCE) if on_cpu else 1)
-            for rows, copy in _track(done if on_cpu else _one_late(done), len(batches), progress):
-                vectors[rows] = copy.numpy()
+        # This thread's autocast spans all batches, so that the weights are converted once.
+        with float32_products(encoder.precision), autocast(encoder.precision, device):
+            done = _at_once(run, batches(), min(threads, MOST_AT_ONCE) if on_cpu else 1)
+            for places, copy in _track(done if on_cpu else _one_late(done), len(sentences), progress):
+                vectors[places] = copy.numpy()
     finally:
         encoder.train(training)
         torch.set_num_threads(threads)  # the pool's threads changed it for later ones
@@ -157,14 +169,36 @@ def _one_late(results: Iterable[Result]) -> Iterator[Result]:
     yield from waiting
 
 
-def _at_once(run: Callable[[np.ndarray], Result], batches: list[np.ndarray], workers: int) -> Iterator[Result]:
+def _at_once(run: Callable[[_Rows], Result], batches: Iterator[_Rows], workers: int) -> Iterator[Result]:
     """Runs ``batches`` in ``workers`` threads, which share torch's threads; yields results in order."""
-    if workers == 1 or len(batches) == 1:
+    if workers == 1:
         yield from map(run, batches)
+        return
+    listed = list(batches)
+    if len(listed) == 1:
+        yield run(listed[0])
         return
     share = torch.get_num_threads() // workers
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(share,)) as pool:
-        yield from pool.map(run, batches)
+        yield from pool.map(run, listed)
+
+
+def _ahead(
+    function: Callable[[Sequence[str]], Result], sentences: Sequence[str], size: int
+) -> Iterator[tuple[int, Result]]:
+    """Applies ``function`` to ``size`` sentences at a time, each time before the result is asked for.
+
+    Yields the number of the first of them, and the result.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        waiting: tuple[int, Future[Result]] | None = None
+        for first in range(0, len(sentences), size):
+            following = first, pool.submit(function, sentences[first : first + size])
+            if waiting is not None:
+                yield waiting[0], waiting[1].result()
+            waiting = following
+        if waiting is not None:
+            yield waiting[0], waiting[1].result()
 
 
 def _tokenize(encoder: Encoder, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -186,19 +220,37 @@ def _tokenize(encoder: Encoder, sentences: Sequence[str]) -> tuple[np.ndarray, n
     return (np.concatenate(ids) if ids else np.empty(0, np.int32)), np.array(lengths, dtype=np.int64)
 
 
-def _block(ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray, pad_id: int) -> Tokens:
-    width = int(lengths.max())
-    columns = np.arange(width)
-    mask = columns < lengths[:, None]  # (b, width)
-    taken = ids[np.where(mask, starts[:, None] + columns, 0)]
+class _Rows(NamedTuple):
+    """The b sentences of a batch: their places among all, of shape (b,), and their input ids.
+
+    ``ids`` is one row of many sentences' ids; ``starts`` and ``lengths``, of shape (b,), say where theirs are.
+    """
+
+    places: np.ndarray
+    ids: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+
+
+def _block(rows: _Rows, pad_id: int) -> Tokens:
+    columns = np.arange(int(rows.lengths.max()))
+    mask = columns < rows.lengths[:, None]  # (b, width)
+    taken = rows.ids[np.where(mask, rows.starts[:, None] + columns, 0)]
     block: Tensor = torch.from_numpy(np.where(mask, taken, pad_id).astype(np.int64))
-    return Tokens(block, torch.from_numpy(mask), torch.from_numpy(lengths))
+    return Tokens(block, torch.from_numpy(mask), torch.from_numpy(rows.lengths))
 
 
-def _track(done: Iterator[Result], total: int, progress: bool) -> Iterator[Result]:
+def _track(
+    done: Iterator[tuple[np.ndarray, _OnHost]], total: int, progress: bool
+) -> Iterator[tuple[np.ndarray, _OnHost]]:
+    """Yields the same, and shows how many of ``total`` sentences are done if ``progress`` is true."""
     if not progress:
         yield from done
         return
-    from rich.progress import track
+    from rich.progress import Progress
 
-    yield from track(done, description="encoding", total=total)
+    with Progress() as bar:
+        task = bar.add_task("encoding", total=total)
+        for places, copy in done:
+            yield places, copy
+            bar.advance(task, len(places))

@@ -34,7 +34,7 @@ class RandomVectors(SentenceEncoder):
         self.origin = f"random vectors of {dimension}, seed {seed}"
 
     def _encode(
-        self, sentences: list[str], batch_size: int | None, batch_tokens: int, progress: bool
+        self, sentences: list[str], batch_size: int | None, batch_tokens: int | None, progress: bool
     ) -> np.ndarray:
         vectors = np.empty((len(sentences), self.dimension), dtype=np.float32)
         for row, sentence in zip(vectors, sentences, strict=True):

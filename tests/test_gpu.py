@@ -26,7 +26,12 @@ import torch
 from torch import nn
 
 import objectives.declutr
+from analysis.senteval.classifiers import networks
+from analysis.senteval.classifiers.selection import stratified
+from analysis.senteval.classifiers.training import Fit, Fitted
+from analysis.senteval.protocols import Classifier
 from data.batch import Batch
+from encoders import inference
 from encoders.base import Encoder
 from encoders.kernels import PRECISIONS, float32_products
 from experiments import building, compose, experiment, processes
@@ -149,6 +154,51 @@ def test_vectors_equal_those_of_a_cpu(precision: Any) -> None:
     found = encoder.encode(SENTENCES * 20, batch_tokens=64)
     bound = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 0.03}[precision]
     assert error(torch.from_numpy(found), torch.from_numpy(expected)) < bound
+
+
+def test_pieces_of_sentences_do_not_change_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = tiny_transformer().to(DEVICE)
+    expected = encoder.encode(SENTENCES * 20)
+    monkeypatch.setattr(inference, "PIECE", 7)
+    np.testing.assert_allclose(encoder.encode(SENTENCES * 20), expected, atol=1e-5)
+
+
+CLASSIFIERS = {
+    "linear": Classifier(),
+    "hidden": Classifier(hidden=20),
+    "dropout": Classifier(hidden=20, layers=2, dropout=0.3),
+    "rmsprop": Classifier(hidden=20, optimizer="rmsprop"),
+}
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_recorded_updates_equal_those_started_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    labels = random.integers(3, size=700)
+    features = random.normal(size=(700, 12)).astype(np.float32)
+    features[:, 0] += labels
+    fits = [
+        Fit(train, dev, l2) for train, dev in stratified(labels, 3) for l2 in (1e-4, 1e-1)
+    ]  # of unequal patience: some are removed while others are trained
+
+    def train() -> list[Fitted]:
+        device = torch.device(DEVICE)
+        return networks.fit_many(features, labels, fits, 3, CLASSIFIERS[name], device=device, together=True)
+
+    recorded = train()
+
+    class OneByOne:
+        def __init__(self, update: Any, *inputs: Any, generators: Any) -> None:
+            self._update = update
+
+        def __call__(self, *inputs: torch.Tensor) -> None:
+            self._update(*inputs)
+
+    monkeypatch.setattr(networks, "_Recorded", OneByOne)
+    for found, expected in zip(recorded, train(), strict=True):
+        assert found.dev_accuracy == pytest.approx(expected.dev_accuracy, abs=0.02)
+        for (weight, _), (same, _) in zip(found.layers, expected.layers, strict=True):
+            assert error(torch.from_numpy(weight), torch.from_numpy(same)) < 1e-2
 
 
 def no_waits() -> AbstractContextManager[Any]:

@@ -16,7 +16,8 @@ from filelock import FileLock
 from data.errors import UserError, readable, reason
 from data.files import atomic_write
 
-CHUNK = 4096  # sentences embedded and written at once; a kill loses two such chunks at most
+# Sentences embedded and written at once, on a CPU and on a GPU; a kill loses two such chunks at most.
+CHUNK, GPU_CHUNK = 4096, 1 << 15
 HASH = np.dtype("S16")
 FLOAT = np.dtype("<f4")
 HASHES, ROWS = "hashes.bin", "vectors.bin"
@@ -70,7 +71,13 @@ class Vectors:
 
 
 def embed(
-    encoder: Embedder, sentences: Sequence[str], *, cache: Path | None, key: str, progress: Progress | None = None
+    encoder: Embedder,
+    sentences: Sequence[str],
+    *,
+    cache: Path | None,
+    key: str,
+    chunk: int | None = None,
+    progress: Progress | None = None,
 ) -> Vectors:
     """Embeds ``sentences``, in any order and with repetitions; only vectors missing in the cache are computed.
 
@@ -83,6 +90,7 @@ def embed(
         cache: folder of cached vectors, with one folder per key; None keeps them only in memory.
         key: identifies everything that the vectors depend on (``encoders.fingerprint`` and the preprocessing);
             must be usable as the name of a folder.
+        chunk: sentences that are embedded and written at once; None: ``CHUNK``.
         progress: called with the share of the missing text that is done, 0 to 1.
 
     Raises:
@@ -91,8 +99,8 @@ def embed(
     distinct = list(dict.fromkeys(sentences))
     if cache is None:
         matrix = np.empty((len(distinct), encoder.dimension), dtype=np.float32)
-        for chunk, vectors in _computed(encoder, distinct, progress):
-            matrix[chunk] = vectors
+        for places, vectors in _computed(encoder, distinct, chunk, progress):
+            matrix[places] = vectors
         return Vectors(matrix, {sentence: place for place, sentence in enumerate(distinct)})
     folder = cache / key
     wanted = _hashes(distinct)
@@ -102,10 +110,18 @@ def embed(
         if (rows < 0).any():
             with FileLock(folder / "lock"):
                 kept = _kept(folder, encoder.dimension)
-                missing = np.flatnonzero(_places(kept, wanted) < 0)
-                computed = _computed(encoder, [distinct[i] for i in missing], progress)
-                _write(folder, len(kept), ((wanted[missing[chunk]], vectors) for chunk, vectors in computed))
-            rows = _places(_kept(folder, encoder.dimension), wanted)
+                rows = _places(kept, wanted)
+                missing = np.flatnonzero(rows < 0)
+                computed = _computed(encoder, [distinct[i] for i in missing], chunk, progress)
+
+                def written() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+                    count = len(kept)
+                    for places, vectors in computed:
+                        rows[missing[places]] = np.arange(count, count + len(places))
+                        count += len(places)
+                        yield wanted[missing[places]], vectors
+
+                _write(folder, len(kept), written())
         count = len(_kept(folder, encoder.dimension))
         shape = (count, encoder.dimension)
         matrix = np.memmap(folder / ROWS, FLOAT, "r", shape=shape) if count else np.empty(shape, FLOAT)
@@ -148,19 +164,20 @@ def embed_file(encoder: Embedder, text: Path, out: Path, progress: Progress | No
 
 
 def _computed(
-    encoder: Embedder, sentences: list[str], progress: Progress | None
+    encoder: Embedder, sentences: list[str], chunk: int | None, progress: Progress | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields the positions of a chunk of ``sentences``, longest first, and its vectors."""
+    """Yields the positions of ``chunk`` of the ``sentences``, longest first, and their vectors."""
+    chunk = chunk or CHUNK
     lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
     order = np.argsort(-lengths, kind="stable")
     done, total = 0, int(lengths.sum()) or 1
-    for start in range(0, len(order), CHUNK):
-        chunk = order[start : start + CHUNK]
-        vectors = encoder.encode([sentences[i] for i in chunk])
+    for start in range(0, len(order), chunk):
+        places = order[start : start + chunk]
+        vectors = encoder.encode([sentences[i] for i in places])
         if (bad := _not_finite(vectors)) is not None:
-            raise UserError(f"{sentences[chunk[bad]][:80]!r} has no finite vector{_WHY}")
-        yield chunk, vectors
-        done += int(lengths[chunk].sum())
+            raise UserError(f"{sentences[places[bad]][:80]!r} has no finite vector{_WHY}")
+        yield places, vectors
+        done += int(lengths[places].sum())
         if progress is not None:
             progress(done / total)
 

@@ -94,7 +94,7 @@ def retrieval(
     of = train.captions.reshape(-1)
     with toolkit_stream(device):
         model = Projections(images.width, sentences.width).to(device)
-    optimizer = torch.optim.Adam(model.parameters())
+    optimizer = torch.optim.Adam(model.parameters(), fused=images.device.type == "cuda")
     stream = np.random.RandomState(SEED)
     patience = Patience(PATIENCE)
     epochs = 0

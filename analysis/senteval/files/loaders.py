@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,12 +62,18 @@ class Line(NamedTuple):
     """One line of a file.
 
     Attributes:
-        where: "path:number", for messages.
+        path, number: where it is; ``number`` counts from 1.
         text: the line without its line break.
     """
 
-    where: str
+    path: Path
+    number: int
     text: str
+
+    @property
+    def where(self) -> str:
+        """Returns "path:number", for messages."""
+        return f"{self.path}:{self.number}"
 
     def columns(self, least: int, shape: str) -> list[str]:
         """Splits the line at tabs.
@@ -120,11 +127,11 @@ def lines(path: Path, encoding: str = "utf-8") -> list[Line]:
     for _, raw in reading.raw_lines(path):
         raw = raw if found else raw.removeprefix(codecs.BOM_UTF8)
         for piece in raw.removesuffix(b"\n").removesuffix(b"\r").split(b"\r"):
-            where = f"{path}:{len(found) + 1}"
+            number = len(found) + 1
             try:
-                found.append(Line(where, piece.decode(encoding)))
+                found.append(Line(path, number, piece.decode(encoding)))
             except UnicodeDecodeError as error:
-                raise UserError(f"{where}: not {encoding.upper()} text ({error.reason}).") from None
+                raise UserError(f"{path}:{number}: not {encoding.upper()} text ({error.reason}).") from None
     if not any(line.text.strip() for line in found):
         raise UserError(f"{path} is empty.")
     return found
@@ -136,7 +143,7 @@ def stream(path: Path) -> Iterator[Line]:
     Raises:
         UserError: if it cannot be read completely, or is not UTF-8 text.
     """
-    return (Line(f"{path}:{number}", text.rstrip("\r\n")) for number, text in reading.lines(path))
+    return (Line(path, number, text.rstrip("\r\n")) for number, text in reading.lines(path))
 
 
 def binary(folder: Path, positive: str, negative: str) -> dict[str, Examples]:
@@ -248,12 +255,14 @@ def snli(folder: Path) -> dict[str, Examples]:
     for split, names in SNLI_FILES.items():
         paths = (folder / name for name in names)
         premises, hypotheses, labels = _parallel(*paths, encodings=("latin-1", "latin-1", "utf-8"))
-        found = [
-            (_ascii_split(hypothesis.text), _ascii_split(premise.text), label.text, label.label(label.text, SNLI))
-            for premise, hypothesis, label in zip(premises, hypotheses, labels, strict=True)
-        ]
-        found.sort(key=lambda example: (len(example[0]), len(example[1]), example[2]))
-        result[split] = _joined([Example(premise, hypothesis, label) for hypothesis, premise, _, label in found])
+        found = []
+        for premise, hypothesis, label in zip(premises, hypotheses, labels, strict=True):
+            first, second = (line.text.encode("latin-1").split() for line in (premise, hypothesis))
+            order = len(second), len(first), label.text
+            found.append((order, _latin(first), _latin(second), label.label(label.text, SNLI)))
+        found.sort(key=itemgetter(0))
+        _, firsts, seconds, targets = zip(*found, strict=True)
+        result[split] = Examples([*firsts], [*seconds], np.array(targets))
     return result
 
 
@@ -299,9 +308,9 @@ def _parallel(*paths: Path, encodings: Sequence[str] = ("utf-8", "utf-8")) -> li
     return found
 
 
-def _ascii_split(text: str) -> list[str]:
-    r"""Splits as the toolkit's bytes.split() does: \xa0 and \x85 are halves of UTF-8 letters here."""
-    return [token.decode("latin-1") for token in text.encode("latin-1").split()]
+def _latin(tokens: list[bytes]) -> str:
+    r"""Joins what bytes.split() found, as in the toolkit: \xa0 and \x85 are halves of UTF-8 letters, no blanks."""
+    return b" ".join(tokens).decode("latin-1") or "."
 
 
 def sorted_examples(found: Iterable[Example]) -> Examples:

@@ -106,14 +106,14 @@ def test_a_damaged_archive_is_reported(tmp_path: Path) -> None:
 
 
 def test_columns_are_split_by_tabs_and_counted() -> None:
-    line = Line("f:7", "a\tb c\t")
+    line = Line(Path("f"), 7, "a\tb c\t")
     assert line.columns(3, "") == ["a", "b c", ""]
     message = "f:7: a line must be four words, by tabs. Got 3 of 4 columns."
     assert refusal(lambda: line.columns(4, "four words, by tabs")) == message
 
 
 def test_labels_outside_the_classes_are_refused() -> None:
-    line = Line("f:7", "")
+    line = Line(Path("f"), 7, "")
     assert line.label("b", {"a": 0, "b": 1}) == 1
     assert refusal(lambda: line.label("c", {"a": 0, "b": 1})) == "f:7: label 'c' is none of a, b."
     many = {f"w{number}": number for number in range(1000)}
@@ -123,7 +123,7 @@ def test_labels_outside_the_classes_are_refused() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "nan", "inf", "0.99", "5.01"])
 def test_scores_that_are_no_numbers_are_refused(text: str) -> None:
-    line = Line("f:7", "")
+    line = Line(Path("f"), 7, "")
     assert [line.score(valid, 1, 5) for valid in ("1", "5.0", "3.25")] == [1, 5, 3.25]
     assert refusal(lambda: line.score(text, 1, 5)) == f"f:7: score {text!r} is no number from 1 to 5."
 
