@@ -26,7 +26,7 @@ import torch
 from torch import nn
 
 import objectives.declutr
-from analysis.senteval.classifiers import networks
+from analysis.senteval.classifiers import networks, retrieval
 from analysis.senteval.classifiers.selection import stratified
 from analysis.senteval.classifiers.training import Fit, Fitted
 from analysis.senteval.protocols import Classifier
@@ -40,6 +40,7 @@ from experiments.progress import Display
 from experiments.settings import Settings
 from objectives.base import Objective
 from objectives.declutr import Declutr
+from tests.analysis.senteval.classifiers.test_retrieval import captioned
 from tests.encoders.models import tiny as tiny_transformer
 from tests.experiments import tiny
 from tests.test_interchange import OBJECTIVES, SENTENCES, folder, overrides, refusal
@@ -187,18 +188,19 @@ def test_recorded_updates_equal_those_started_one_by_one(name: str, monkeypatch:
 
     recorded = train()
 
-    class OneByOne:
-        def __init__(self, update: Any, *inputs: Any, generators: Any) -> None:
-            self._update = update
-
-        def __call__(self, *inputs: torch.Tensor) -> None:
-            self._update(*inputs)
-
-    monkeypatch.setattr(networks, "_Recorded", OneByOne)
+    monkeypatch.setattr(networks, "Recorded", lambda update, generators: update)
     for found, expected in zip(recorded, train(), strict=True):
         assert found.dev_accuracy == pytest.approx(expected.dev_accuracy, abs=0.02)
         for (weight, _), (same, _) in zip(found.layers, expected.layers, strict=True):
             assert error(torch.from_numpy(weight), torch.from_numpy(same)) < 1e-2
+
+
+def test_retrieval_by_recorded_updates_equals_that_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrieval, "MAX_EPOCH", 3)
+    parts = [captioned(100, seed, noise=0.05) for seed in range(3)]
+    expected, found = (retrieval.retrieval(*parts, device=device) for device in ("cpu", DEVICE))
+    assert expected.dev > 200 and found.dev == pytest.approx(expected.dev, abs=3)
+    assert found.image_to_text.recall_10 == pytest.approx(expected.image_to_text.recall_10, abs=2)
 
 
 def no_waits() -> AbstractContextManager[Any]:

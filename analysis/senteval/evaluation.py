@@ -5,10 +5,9 @@ Each distinct sentence is embedded once; the result of a task is written as soon
 
 from __future__ import annotations
 
-import gc
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +20,7 @@ from rich.console import Console
 from analysis.senteval import task_evaluation
 from analysis.senteval.display import Watch, progress_on
 from analysis.senteval.features import GPU_CHUNK, Embedder, Encodes, Vectors, embed
-from analysis.senteval.processes import evaluate_jobs, number_of_processes
+from analysis.senteval.processes import Workers, evaluate_jobs, number_of_processes
 from analysis.senteval.protocols import PROTOCOLS, Protocol
 from analysis.senteval.results import FILE, Results, completed, read_results, write_results
 from analysis.senteval.tasks import TASKS, Task, available, roots
@@ -177,10 +176,11 @@ def run_tasks(
     digests = {task.name: digest_files(task, places[task.group]) for task in wanted}
     left = [task for task in wanted if not _done(results, task.name, digests[task.name])]
     count = number_of_processes(processes, len(left), device)
-    # Other processes need the vectors in files.
-    with TemporaryDirectory() if cache is None and count > 1 else nullcontext(cache) as folder:
-        cache = None if folder is None else Path(folder)
-        jobs, matrices = _prepared(left, places, encoders, keys, protocol, cache, device, watch)
+    with ExitStack() as stack:
+        workers = stack.enter_context(Workers(count, len(left))) if count > 1 else None
+        if cache is None and workers is not None:  # other processes need the vectors in files
+            cache = Path(stack.enter_context(TemporaryDirectory()))
+        jobs, matrices = _prepared(left, places, encoders, keys, protocol, cache, device, workers, watch)
         if count > 1:  # the longest first: none is left for the end
             jobs.sort(key=lambda job: -job.work)
         work, shares = {job.name: job.work for job in jobs}, dict[str, float]()
@@ -202,7 +202,7 @@ def run_tasks(
             shares[name] = 1.0
             watch.end(results, name)
 
-        evaluate_jobs(jobs, matrices, count, progress=progress, finish=finish)
+        evaluate_jobs(jobs, matrices, workers, progress=progress, finish=finish)
     if out is not None:
         return read_results(out)
     results.tasks = {name: results.tasks[name] for name in TASKS if name in results.tasks}
@@ -244,11 +244,15 @@ def _prepared(
     protocol: Protocol,
     cache: Path | None,
     device: str,
+    workers: Workers | None,
     watch: Watch,
 ) -> tuple[list[task_evaluation.Job], dict[str | None, np.ndarray]]:
     """Loads the tasks and embeds their sentences; returns a job for each, and the vectors by pooling."""
-    with _without_collection():
-        loaded = {task.name: task.load(places[task.group]) for task in tasks}
+    folders = {task.name: places[task.group] for task in tasks}
+    if workers is None:
+        loaded = {name: task_evaluation.load(name, folder) for name, folder in folders.items()}
+    else:
+        loaded = workers.load(folders)
     sentences = dict.fromkeys(
         protocol.preprocess(sentence)
         for dataset in loaded.values()
@@ -276,18 +280,6 @@ def _prepared(
         )
 
     return [job(task) for task in tasks], {pooling: vectors.matrix for pooling, vectors in found.items()}
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Pauses the search for garbage, which takes half of the time while millions of objects are made."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _keep_predictions(out: Path, task: str, arrays: Mapping[str, np.ndarray]) -> None:

@@ -6,7 +6,7 @@ the folds of a task, are trained at once, as its small steps take longer to star
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby, pairwise
 
 import numpy as np
@@ -20,6 +20,7 @@ from analysis.senteval.classifiers.training import (
     Fitted,
     Group,
     Patience,
+    Recorded,
     grouped,
     toolkit_stream,
 )
@@ -141,7 +142,7 @@ class _Stack:
         self.generators = {dropout: torch.Generator(self.device) for dropout in self.dropouts if dropout}
         for generator in self.generators.values():
             generator.set_state(state) if self.device.type == "cpu" else generator.manual_seed(classifier.seed)
-        self.recorded: _Recorded | None = None  # the update of a full batch, on a GPU
+        self.step = Recorded(self.update, self.generators.values())
 
     def train(self, progress: Progress) -> dict[int, Fitted]:
         """Trains until all have stopped; returns the classifiers at their best dev evaluation, by position."""
@@ -170,12 +171,7 @@ class _Stack:
         rows, real = self._padded([group.train[group.stream.epochs(epoch, epoch + 1)[0]] for group in self.groups])
         size = self.classifier.batch
         for batch, some in zip(rows.split(size, dim=1), real.split(size, dim=1), strict=True):
-            if self.device.type != "cuda" or batch.shape[1] < size or not self.optimizer.state:
-                self.update(batch, some)
-                continue
-            if self.recorded is None:
-                self.recorded = _Recorded(self.update, batch, some, generators=[*self.generators.values()])
-            self.recorded(batch, some)
+            self.step(batch, some)
 
     def update(self, batch: Tensor, real: Tensor) -> None:
         """Makes one update on rows of the features, of shape (G, B); ``real`` is 0 at padding, else 1."""
@@ -248,7 +244,7 @@ class _Stack:
 
         before = [(one.shape, self.optimizer.state[one]) for one in self.parameters]
         self.parameters = [kept(one).requires_grad_() for one in self.parameters]
-        self.optimizer, self.recorded = self._optimizer(), None
+        self.optimizer = self._optimizer()
         for parameter, (shape, state) in zip(self.parameters, before, strict=True):
             self.optimizer.state[parameter] = {
                 name: kept(value) if value.shape == shape else value for name, value in state.items()
@@ -258,6 +254,7 @@ class _Stack:
         self.groups = [self.groups[row] for row in rows]
         self.dropouts = [self.dropouts[column] for column in columns]
         self.generators = {key: one for key, one in self.generators.items() if key in self.dropouts}
+        self.step = Recorded(self.update, self.generators.values())
 
     def _masks(self, size: int) -> list[Tensor] | None:
         """Samples a dropout mask of shape (K, B, H) per hidden layer; None without dropout."""
@@ -287,25 +284,3 @@ class _Stack:
         filled = np.zeros(real.shape, np.int64)
         filled[real] = np.concatenate(rows)
         return torch.from_numpy(filled).to(self.device), torch.from_numpy(real.astype(np.float32)).to(self.device)
-
-
-class _Recorded:
-    """An update whose kernels a GPU has recorded: they are started all at once, in less time than one by one.
-
-    The update works on tensors that stay where they are; what differs between calls is copied to ``inputs``.
-    """
-
-    def __init__(
-        self, update: Callable[..., None], *inputs: Tensor, generators: Sequence[torch.Generator]
-    ) -> None:
-        self._inputs = [one.clone() for one in inputs]
-        self._graph = torch.cuda.CUDAGraph()
-        for generator in generators:
-            self._graph.register_generator_state(generator)
-        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-            update(*self._inputs)
-
-    def __call__(self, *inputs: Tensor) -> None:
-        for here, given in zip(self._inputs, inputs, strict=True):
-            here.copy_(given)
-        self._graph.replay()

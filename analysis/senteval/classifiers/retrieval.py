@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from analysis.senteval.classifiers.training import Patience, Table, toolkit_stream
+from analysis.senteval.classifiers.training import Patience, Recorded, Table, to_device, toolkit_stream
 from analysis.senteval.features import Progress
 from analysis.senteval.protocols import SEED
 from data.errors import UserError
@@ -94,21 +94,28 @@ def retrieval(
     of = train.captions.reshape(-1)
     with toolkit_stream(device):
         model = Projections(images.width, sentences.width).to(device)
-    optimizer = torch.optim.Adam(model.parameters(), fused=images.device.type == "cuda")
+    cuda = images.device.type == "cuda"
+    optimizer = torch.optim.Adam(model.parameters(), fused=cuda, capturable=cuda)
+
+    @Recorded
+    def update(own: Tensor, own_captions: Tensor, others: Tensor, other_captions: Tensor) -> None:
+        optimizer.zero_grad()
+        ranking_loss(
+            model.image(images[own]),
+            model.caption(sentences[own_captions]),
+            model.images(images[others]).unflatten(0, (-1, CONTRAST)),
+            model.captions(sentences[other_captions]).unflatten(0, (-1, CONTRAST)),
+        ).backward()
+        optimizer.step()
+
+    place = device if images.on_gpu and sentences.on_gpu else "cpu"
     stream = np.random.RandomState(SEED)
     patience = Patience(PATIENCE)
     epochs = 0
     while not patience.spent and epochs <= MAX_EPOCH:
-        for step, (own, other_images, other_captions) in enumerate(batches(captions, stream), start=1):
-            loss = ranking_loss(
-                model.image(images[own // CAPTIONS]),
-                model.caption(sentences[of[own]]),
-                model.image(images[other_images // CAPTIONS]).unflatten(0, (-1, CONTRAST)),
-                model.caption(sentences[of[other_captions]]).unflatten(0, (-1, CONTRAST)),
-            )
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+        for step, (own, others, other_captions) in enumerate(batches(captions, stream), start=1):
+            rows = own // CAPTIONS, of[own], others // CAPTIONS, of[other_captions]
+            update(*(to_device(one, place) for one in rows))
             if progress is not None:
                 progress((epochs + step / steps) / (MAX_EPOCH + 1))
         epochs += 1
@@ -146,13 +153,17 @@ def ranking_loss(images: Tensor, captions: Tensor, other_images: Tensor, other_c
     """Computes the sum of the margin violations of all negatives, in both directions.
 
     Args:
-        images, captions: projections of shape (B, P), paired row by row.
-        other_images, other_captions: negatives of shape (B, K, P).
+        images, captions: projections of length 1, of shape (B, P), paired row by row.
+        other_images, other_captions: negatives of any length, of shape (B, K, P).
     """
     near = (images * captions).sum(dim=1, keepdim=True)
-    to_captions = torch.einsum("bp,bkp->bk", images, other_captions)
-    to_images = torch.einsum("bp,bkp->bk", captions, other_images)
+    to_captions, to_images = _cosines(images, other_captions), _cosines(captions, other_images)
     return relu(MARGIN - near + to_captions).sum() + relu(MARGIN - near + to_images).sum()
+
+
+def _cosines(rows: Tensor, others: Tensor) -> Tensor:
+    """Returns the cosines, of shape (B, K), of rows of length 1, (B, P), with others of any, (B, K, P)."""
+    return torch.einsum("bp,bkp->bk", rows, others) / torch.linalg.vector_norm(others, dim=2)
 
 
 def batches(captions: int, stream: np.random.RandomState) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:

@@ -160,7 +160,7 @@ class _Network:
         return torch.cat(parts).numpy()
 
     def _features(self, pairs: Pairs, rows: np.ndarray) -> Tensor:
-        u, v = self._table[pairs.first[rows]], self._table[pairs.second[rows]]
+        u, v = (self._table[torch.from_numpy(sentences[rows])] for sentences in (pairs.first, pairs.second))
         return torch.cat([u, v, u * v, (u - v).abs_()], dim=1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -194,7 +194,54 @@ class Table:
                 part = np.array(matrix[begin : begin + _CHUNK], dtype=np.float32)
                 self._here[begin : begin + _CHUNK] = torch.from_numpy(part)
 
-    def __getitem__(self, rows: np.ndarray) -> Tensor:
+    def __getitem__(self, rows: Tensor) -> Tensor:
         if self._here is not None:
-            return self._here[torch.from_numpy(rows).to(self.device)]
-        return torch.from_numpy(self._host[rows]).to(self.device)
+            return self._here[rows.to(self.device)]
+        return torch.from_numpy(self._host[rows.numpy(force=True)]).to(self.device)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the matrix is there."""
+        return self._here is not None
+
+
+def to_device(values: np.ndarray, device: torch.device | str) -> Tensor:
+    """Returns ``values`` on ``device``; the host does not wait for a GPU."""
+    found = torch.from_numpy(values)
+    if torch.device(device).type != "cuda":
+        return found.to(device)
+    return found.pin_memory().to(device, non_blocking=True)  # only such memory is copied without waiting
+
+
+class Recorded:
+    """Calls ``update``, whose kernels a GPU records and then starts all at once, in less time than one by one.
+
+    The first call is made as it is, so that torch prepares what an update needs. Later ones are recorded and
+    repeated if their inputs have the same shapes and are on a GPU.
+
+    Args:
+        update: works on tensors that stay where they are, and on its inputs; returns nothing and never waits.
+        generators: random generators that it uses.
+    """
+
+    def __init__(self, update: Callable[..., None], generators: Iterable[torch.Generator] = ()) -> None:
+        self._update, self._generators = update, [*generators]
+        self._shapes: list[torch.Size] | None = None
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self, *inputs: Tensor) -> None:
+        shapes = [one.shape for one in inputs]
+        if not inputs[0].is_cuda or shapes != self._shapes:
+            self._shapes = self._shapes or shapes
+            self._update(*inputs)
+            return
+        if self._graph is None:
+            self._inputs = [one.clone() for one in inputs]
+            self._graph = torch.cuda.CUDAGraph()
+            for generator in self._generators:
+                self._graph.register_generator_state(generator)
+            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+                self._update(*self._inputs)
+        for here, given in zip(self._inputs, inputs, strict=True):
+            here.copy_(given)
+        self._graph.replay()

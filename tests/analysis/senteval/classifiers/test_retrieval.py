@@ -174,7 +174,9 @@ def test_loss_equals_a_naive_loop() -> None:
 
     random = torch.Generator().manual_seed(0)
     vectors = unit(4, 3), unit(4, 3), unit(4, 5, 3), unit(4, 5, 3)
-    assert float(ranking_loss(*vectors)) == pytest.approx(naive_loss(*vectors))
+    expected = naive_loss(*vectors)
+    assert float(ranking_loss(*vectors)) == pytest.approx(expected)
+    assert float(ranking_loss(*vectors[:2], 3 * vectors[2], 0.1 * vectors[3])) == pytest.approx(expected)
 
 
 def test_loss_solved_by_hand() -> None:

@@ -47,5 +47,5 @@ def test_a_table_reads_rows_of_a_mapped_matrix(tmp_path: Path) -> None:
     np.save(tmp_path / "m.npy", matrix)
     table = Table(np.load(tmp_path / "m.npy", mmap_mode="r"), "cpu")
     rows = np.array([3, 0, 3])
-    np.testing.assert_array_equal(table[rows].numpy(), matrix[rows])
+    np.testing.assert_array_equal(table[torch.from_numpy(rows)].numpy(), matrix[rows])
     assert table.width == 3
