@@ -47,8 +47,8 @@ class SentenceEncoder(ABC):
         Args:
             sentences: n sentences, or one.
             batch_size: most sentences of a forward pass; None: only ``batch_tokens`` limits it.
-            batch_tokens: most tokens of a forward pass, padding included; None, and at most on a CPU: 1,024 on a
-                CPU, 32,768 on a GPU.
+            batch_tokens: most tokens of a forward pass, padding included; None: 1,024 on a CPU and 32,768 on a
+                GPU. On a CPU never more than 1,024.
             show_progress_bar: whether a bar shows the progress.
             convert_to_tensor: whether to return a tensor, on the CPU, instead of an array.
             normalize_embeddings: whether vectors are scaled to length 1.
@@ -93,6 +93,7 @@ def encode(
 
     Sentences of similar length share a batch. On a CPU several batches run at once, each in a thread of its own:
     splitting small matrix products over threads gains little, as the threads wait for each other at every layer.
+    For a GPU a piece of the sentences is tokenised while those before it are computed.
 
     Returns:
         Vectors of shape (n, D), float32, in the order of ``sentences``.
@@ -151,7 +152,7 @@ class _OnHost:
         self._copy = tensor.to("cpu", non_blocking=tensor.is_cuda)
         self._done = torch.cuda.Event() if tensor.is_cuda else None
         if self._done is not None:
-            self._done.record()
+            self._done.record(torch.cuda.current_stream(tensor.device))
 
     def numpy(self) -> np.ndarray:
         if self._done is not None:
@@ -186,10 +187,13 @@ def _at_once(run: Callable[[_Rows], Result], batches: Iterator[_Rows], workers: 
 def _ahead(
     function: Callable[[Sequence[str]], Result], sentences: Sequence[str], size: int
 ) -> Iterator[tuple[int, Result]]:
-    """Applies ``function`` to ``size`` sentences at a time, each time before the result is asked for.
+    """Applies ``function`` to ``size`` sentences at a time, to the next ones while the caller works on a result.
 
     Yields the number of the first of them, and the result.
     """
+    if len(sentences) <= size:
+        yield 0, function(sentences)
+        return
     with ThreadPoolExecutor(1) as pool:
         waiting: tuple[int, Future[Result]] | None = None
         for first in range(0, len(sentences), size):
@@ -197,8 +201,8 @@ def _ahead(
             if waiting is not None:
                 yield waiting[0], waiting[1].result()
             waiting = following
-        if waiting is not None:
-            yield waiting[0], waiting[1].result()
+        assert waiting is not None
+        yield waiting[0], waiting[1].result()
 
 
 def _tokenize(encoder: Encoder, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -180,7 +180,7 @@ def test_recorded_updates_equal_those_started_one_by_one(name: str, monkeypatch:
     features[:, 0] += labels
     fits = [
         Fit(train, dev, l2) for train, dev in stratified(labels, 3) for l2 in (1e-4, 1e-1)
-    ]  # of unequal patience: some are removed while others are trained
+    ]  # that stop at different epochs: some are removed while others are trained
 
     def train() -> list[Fitted]:
         device = torch.device(DEVICE)
@@ -188,7 +188,7 @@ def test_recorded_updates_equal_those_started_one_by_one(name: str, monkeypatch:
 
     recorded = train()
 
-    monkeypatch.setattr(networks, "Recorded", lambda update, generators: update)
+    monkeypatch.setattr(networks.Recorded, "__call__", lambda _, update, *inputs: update(*inputs))
     for found, expected in zip(recorded, train(), strict=True):
         assert found.dev_accuracy == pytest.approx(expected.dev_accuracy, abs=0.02)
         for (weight, _), (same, _) in zip(found.layers, expected.layers, strict=True):

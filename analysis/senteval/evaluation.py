@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,8 +19,8 @@ from rich.console import Console
 
 from analysis.senteval import task_evaluation
 from analysis.senteval.display import Watch, progress_on
-from analysis.senteval.features import GPU_CHUNK, Embedder, Encodes, Vectors, embed
-from analysis.senteval.processes import Workers, evaluate_jobs, number_of_processes
+from analysis.senteval.features import Embedder, Encodes, Vectors, embed
+from analysis.senteval.processes import evaluate_jobs, number_of_processes
 from analysis.senteval.protocols import PROTOCOLS, Protocol
 from analysis.senteval.results import FILE, Results, completed, read_results, write_results
 from analysis.senteval.tasks import TASKS, Task, available, roots
@@ -176,11 +176,10 @@ def run_tasks(
     digests = {task.name: digest_files(task, places[task.group]) for task in wanted}
     left = [task for task in wanted if not _done(results, task.name, digests[task.name])]
     count = number_of_processes(processes, len(left), device)
-    with ExitStack() as stack:
-        workers = stack.enter_context(Workers(count, len(left))) if count > 1 else None
-        if cache is None and workers is not None:  # other processes need the vectors in files
-            cache = Path(stack.enter_context(TemporaryDirectory()))
-        jobs, matrices = _prepared(left, places, encoders, keys, protocol, cache, device, workers, watch)
+    # Other processes need the vectors in files.
+    with TemporaryDirectory() if cache is None and count > 1 else nullcontext(cache) as folder:
+        cache = None if folder is None else Path(folder)
+        jobs, matrices = _prepared(left, places, encoders, keys, protocol, cache, device, watch)
         if count > 1:  # the longest first: none is left for the end
             jobs.sort(key=lambda job: -job.work)
         work, shares = {job.name: job.work for job in jobs}, dict[str, float]()
@@ -202,7 +201,7 @@ def run_tasks(
             shares[name] = 1.0
             watch.end(results, name)
 
-        evaluate_jobs(jobs, matrices, workers, progress=progress, finish=finish)
+        evaluate_jobs(jobs, matrices, count, progress=progress, finish=finish)
     if out is not None:
         return read_results(out)
     results.tasks = {name: results.tasks[name] for name in TASKS if name in results.tasks}
@@ -244,30 +243,22 @@ def _prepared(
     protocol: Protocol,
     cache: Path | None,
     device: str,
-    workers: Workers | None,
     watch: Watch,
 ) -> tuple[list[task_evaluation.Job], dict[str | None, np.ndarray]]:
     """Loads the tasks and embeds their sentences; returns a job for each, and the vectors by pooling."""
-    folders = {task.name: places[task.group] for task in tasks}
-    if workers is None:
-        loaded = {name: task_evaluation.load(name, folder) for name, folder in folders.items()}
-    else:
-        loaded = workers.load(folders)
+    loaded = {task.name: task_evaluation.load(task, places[task.group]) for task in tasks}
     sentences = dict.fromkeys(
         protocol.preprocess(sentence)
         for dataset in loaded.values()
         for sentence in task_evaluation.sentences(dataset)
     )
     found: dict[str | None, Vectors] = {}
-    chunk = None if torch.device(device).type == "cpu" else GPU_CHUNK
     for place, (pooling, encoder) in enumerate(encoders.items()):
 
         def progress(share: float, place: int = place) -> None:
             watch.embedding((place + share) / len(encoders))
 
-        found[pooling] = embed(
-            encoder, list(sentences), cache=cache, key=keys[pooling], chunk=chunk, progress=progress
-        )
+        found[pooling] = embed(encoder, list(sentences), cache=cache, key=keys[pooling], progress=progress)
 
     def job(task: Task) -> task_evaluation.Job:
         dataset, source = loaded[task.name], str(places[task.group] / task.files[0])

@@ -16,8 +16,8 @@ from filelock import FileLock
 from data.errors import UserError, readable, reason
 from data.files import atomic_write
 
-# Sentences embedded and written at once, on a CPU and on a GPU; a kill loses two such chunks at most.
-CHUNK, GPU_CHUNK = 4096, 1 << 15
+CHUNK = 4096  # sentences embedded and written at once; a kill loses two such chunks at most
+GPU_CHUNK = 1 << 15  # the same for an encoder on a GPU
 HASH = np.dtype("S16")
 FLOAT = np.dtype("<f4")
 HASHES, ROWS = "hashes.bin", "vectors.bin"
@@ -76,7 +76,6 @@ def embed(
     *,
     cache: Path | None,
     key: str,
-    chunk: int | None = None,
     progress: Progress | None = None,
 ) -> Vectors:
     """Embeds ``sentences``, in any order and with repetitions; only vectors missing in the cache are computed.
@@ -90,7 +89,6 @@ def embed(
         cache: folder of cached vectors, with one folder per key; None keeps them only in memory.
         key: identifies everything that the vectors depend on (``encoders.fingerprint`` and the preprocessing);
             must be usable as the name of a folder.
-        chunk: sentences that are embedded and written at once; None: ``CHUNK``.
         progress: called with the share of the missing text that is done, 0 to 1.
 
     Raises:
@@ -99,7 +97,7 @@ def embed(
     distinct = list(dict.fromkeys(sentences))
     if cache is None:
         matrix = np.empty((len(distinct), encoder.dimension), dtype=np.float32)
-        for places, vectors in _computed(encoder, distinct, chunk, progress):
+        for places, vectors in _computed(encoder, distinct, progress):
             matrix[places] = vectors
         return Vectors(matrix, {sentence: place for place, sentence in enumerate(distinct)})
     folder = cache / key
@@ -112,16 +110,9 @@ def embed(
                 kept = _kept(folder, encoder.dimension)
                 rows = _places(kept, wanted)
                 missing = np.flatnonzero(rows < 0)
-                computed = _computed(encoder, [distinct[i] for i in missing], chunk, progress)
-
-                def written() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-                    count = len(kept)
-                    for places, vectors in computed:
-                        rows[missing[places]] = np.arange(count, count + len(places))
-                        count += len(places)
-                        yield wanted[missing[places]], vectors
-
-                _write(folder, len(kept), written())
+                computed = _computed(encoder, [distinct[i] for i in missing], progress)
+                order = _write(folder, len(kept), wanted[missing], computed)
+                rows[missing[order]] = np.arange(len(kept), len(kept) + len(missing))
         count = len(_kept(folder, encoder.dimension))
         shape = (count, encoder.dimension)
         matrix = np.memmap(folder / ROWS, FLOAT, "r", shape=shape) if count else np.empty(shape, FLOAT)
@@ -164,10 +155,10 @@ def embed_file(encoder: Embedder, text: Path, out: Path, progress: Progress | No
 
 
 def _computed(
-    encoder: Embedder, sentences: list[str], chunk: int | None, progress: Progress | None
+    encoder: Embedder, sentences: list[str], progress: Progress | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields the positions of ``chunk`` of the ``sentences``, longest first, and their vectors."""
-    chunk = chunk or CHUNK
+    """Yields the positions of a chunk of ``sentences``, longest first, and its vectors."""
+    chunk = GPU_CHUNK if _on_gpu(encoder) else CHUNK
     lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
     order = np.argsort(-lengths, kind="stable")
     done, total = 0, int(lengths.sum()) or 1
@@ -180,6 +171,11 @@ def _computed(
         done += int(lengths[places].sum())
         if progress is not None:
             progress(done / total)
+
+
+def _on_gpu(encoder: Embedder) -> bool:
+    parameters = getattr(encoder, "parameters", None)  # others than modules have none
+    return parameters is not None and any(one.is_cuda for one in parameters())
 
 
 def _not_finite(vectors: np.ndarray) -> int | None:
@@ -231,18 +227,27 @@ def _places(kept: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     return np.where(kept[candidates] == wanted, candidates, -1)
 
 
-def _write(folder: Path, count: int, computed: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
-    """Appends hashes and vectors to the ``count`` that are there: a chunk while the next one is computed."""
+def _write(
+    folder: Path, count: int, hashes: np.ndarray, computed: Iterable[tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray:
+    """Appends ``hashes`` and ``computed`` vectors to the ``count`` that are there, while the next are computed.
+
+    Returns:
+        The positions of ``hashes`` in the order of the rows written, of shape (n,).
+    """
+    order = []
     with ThreadPoolExecutor(1) as writer:
         written: Future[None] | None = None
-        for hashes, vectors in computed:
+        for places, vectors in computed:
             if written is not None:
                 written.result()
             # A copy, as a user's function may fill the same array again.
-            written = writer.submit(_append, folder, count, hashes, np.array(vectors, FLOAT))
-            count += len(hashes)
+            written = writer.submit(_append, folder, count, hashes[places], np.array(vectors, FLOAT))
+            count += len(places)
+            order.append(places)
         if written is not None:
             written.result()
+    return np.concatenate(order)
 
 
 def _append(folder: Path, count: int, hashes: np.ndarray, vectors: np.ndarray) -> None:

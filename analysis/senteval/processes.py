@@ -1,4 +1,4 @@
-"""Loads and evaluates tasks one after another in this process, or side by side in several processes."""
+"""Evaluates tasks one after another in this process, or side by side in several processes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
 from types import ModuleType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 
 from analysis.senteval.features import FLOAT
-from analysis.senteval.task_evaluation import Dataset, Job, Outcomes, load
-from analysis.senteval.tasks import TASKS
+from analysis.senteval.task_evaluation import Job, Outcomes
 from data.errors import UserError
 
 MOST_PROCESSES = 8  # by default: each holds a context and a few tasks' vectors on the GPU
@@ -43,103 +41,63 @@ def number_of_processes(wanted: int | None, tasks: int, device: str) -> int:
 def evaluate_jobs(
     jobs: Sequence[Job],
     matrices: Matrices,
-    workers: Workers | None,
+    processes: int,
     *,
     progress: Callable[[str, float], None],
     finish: Callable[[str, Outcomes], None],
 ) -> None:
-    """Evaluates ``jobs`` in their order, one after another or by ``workers``.
+    """Evaluates ``jobs`` in their order, so many at a time as there are ``processes``.
 
-    Linear classifiers on a CPU are the same to the last bit for any number of processes.
+    Linear classifiers on a CPU are the same to the last bit for any number of processes. Each process has its
+    share of this one's threads.
 
     Args:
-        matrices: vectors by pooling, of shape (N, D); for ``workers`` memory-mapped.
+        matrices: vectors by pooling, of shape (N, D); for several processes memory-mapped.
         progress: called with a task and its share done, 0 to 1; with 0 when it begins.
         finish: called with a task and what its evaluation returned.
 
     Raises:
-        UserError: for examples that cannot be used, or if a process is killed.
+        UserError: for examples that cannot be used, or if a process is killed. The other processes are ended.
     """
-    if workers is not None:
-        workers.evaluate(jobs, matrices, progress, finish)
+    if processes > 1:
+        _side_by_side(jobs, matrices, processes, progress, finish)
         return
     for job in jobs:
         finish(job.name, job.evaluate(matrices, partial(progress, job.name)))
 
 
-class Workers:
-    """Processes that load and evaluate tasks side by side, each with its share of this one's threads.
-
-    Args:
-        count: number of processes.
-        most: largest number of jobs.
-    """
-
-    def __init__(self, count: int, most: int) -> None:
-        context = multiprocessing.get_context("spawn")  # a GPU cannot be used after a fork
-        self._shares = context.RawArray("d", [-1.0] * most)  # -1: not begun
-        self._alive, self._held = context.Pipe(duplex=False)
-        self._threads = max(1, torch.get_num_threads() // count)
-        given = self._shares, self._alive, self._threads
-        self._pool = ProcessPoolExecutor(count, context, initializer=_start, initargs=given)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._held.close()  # ends processes that still work
-        self._pool.shutdown(cancel_futures=True)
-        self._alive.close()
-
-    def load(self, folders: Mapping[str, Path]) -> dict[str, Dataset]:
-        """Loads tasks from their groups' folders, by name, largest first.
-
-        Raises:
-            UserError: for files that cannot be used, or if a process is killed.
-        """
-
-        def size(name: str) -> int:
-            return sum((folders[name] / file).stat().st_size for file in TASKS[name].files)
-
-        with _killed_processes_reported(), _starting(self._threads):
-            loading = {
-                name: self._pool.submit(load, name, folders[name])
-                for name in sorted(folders, key=size, reverse=True)
-            }
-            return {name: loading[name].result() for name in folders}
-
-    def evaluate(
-        self,
-        jobs: Sequence[Job],
-        matrices: Matrices,
-        progress: Callable[[str, float], None],
-        finish: Callable[[str, Outcomes], None],
-    ) -> None:
-        """Evaluates ``jobs``; see ``evaluate_jobs``."""
-        files = {pooling: (str(matrix.filename), matrix.shape) for pooling, matrix in matrices.items()}  # type: ignore[attr-defined]
-        with _killed_processes_reported():
-            with _starting(self._threads):
-                waiting = {
-                    self._pool.submit(_evaluate, place, job, files): job.name for place, job in enumerate(jobs)
-                }
-            while waiting:
-                done, _ = wait(waiting, timeout=SECONDS, return_when=FIRST_COMPLETED)
-                for future in sorted(done, key=lambda one: one.exception() is not None):  # failures last
-                    finish(waiting.pop(future), future.result())
-                for job, share in zip(jobs, self._shares, strict=False):
-                    if share >= 0:
-                        progress(job.name, share)
-
-
-@contextmanager
-def _killed_processes_reported() -> Iterator[None]:
+def _side_by_side(
+    jobs: Sequence[Job],
+    matrices: Matrices,
+    processes: int,
+    progress: Callable[[str, float], None],
+    finish: Callable[[str, Outcomes], None],
+) -> None:
+    context = multiprocessing.get_context("spawn")  # a GPU cannot be used after a fork
+    shares = context.RawArray("d", [-1.0] * len(jobs))  # -1: not begun
+    alive, held = context.Pipe(duplex=False)
+    files = {pooling: (str(matrix.filename), matrix.shape) for pooling, matrix in matrices.items()}  # type: ignore[attr-defined]
+    threads = max(1, torch.get_num_threads() // processes)
+    pool = ProcessPoolExecutor(processes, context, initializer=_start, initargs=(files, shares, alive, threads))
     try:
-        yield
+        with _starting(threads):
+            waiting = {pool.submit(_work, place, job): job.name for place, job in enumerate(jobs)}
+        while waiting:
+            done, _ = wait(waiting, timeout=SECONDS, return_when=FIRST_COMPLETED)
+            for future in sorted(done, key=lambda one: one.exception() is not None):  # failures last
+                finish(waiting.pop(future), future.result())
+            for job, share in zip(jobs, shares, strict=True):
+                if share >= 0:
+                    progress(job.name, share)
     except BrokenProcessPool:
         raise UserError(
             "A process that evaluates tasks was killed, perhaps for want of memory. Results so far are kept; "
             "processes=1 needs the least memory."
         ) from None
+    finally:
+        held.close()  # ends processes that still work
+        pool.shutdown(cancel_futures=True)
+        alive.close()
 
 
 @contextmanager
@@ -161,14 +119,18 @@ def _starting(threads: int) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
+_matrices: Matrices
 _shares: Any
 
 
-def _start(shares: Any, alive: Connection, threads: int) -> None:
+def _start(
+    files: Mapping[str | None, tuple[str, tuple[int, int]]], shares: Any, alive: Connection, threads: int
+) -> None:
     """Prepares a process of the pool."""
-    global _shares
+    global _matrices, _shares
     threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
     torch.set_num_threads(threads)
+    _matrices = {pooling: np.memmap(file, FLOAT, "r", shape=shape) for pooling, (file, shape) in files.items()}
     _shares = shares
 
 
@@ -179,11 +141,10 @@ def _end_with(alive: Connection) -> None:
     os._exit(1)
 
 
-def _evaluate(place: int, job: Job, files: Mapping[str | None, tuple[str, tuple[int, int]]]) -> Outcomes:
+def _work(place: int, job: Job) -> Outcomes:
     def progress(share: float) -> None:
         _shares[place] = share
 
-    matrices = {pooling: np.memmap(file, FLOAT, "r", shape=shape) for pooling, (file, shape) in files.items()}
-    outcomes = job.evaluate(matrices, progress)
+    outcomes = job.evaluate(_matrices, progress)
     progress(1.0)
     return outcomes

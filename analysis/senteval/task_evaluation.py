@@ -1,4 +1,4 @@
-"""Evaluates one task on its sentences' vectors: features, training, scores and predictions for each kind."""
+"""Loads one task and evaluates it on its sentences' vectors: features, training, scores, predictions by kind."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ class Job:
         return record | {"kind": task.kind, "protocol": self.protocol.name, "seconds": seconds}, predictions
 
 
-def load(name: str, root: Path) -> Dataset:
-    """Loads the examples of the task ``name`` from the files under its group's ``root``.
+def load(task: Task, root: Path) -> Dataset:
+    """Loads a task's examples from the files under its group's ``root``.
 
     Meanwhile nothing searches for garbage, which would take half of the time as there are millions of objects.
 
@@ -112,7 +112,7 @@ def load(name: str, root: Path) -> Dataset:
     enabled = gc.isenabled()
     gc.disable()
     try:
-        return TASKS[name].load(root)
+        return task.load(root)
     finally:
         if enabled:
             gc.enable()

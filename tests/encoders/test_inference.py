@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +12,7 @@ from tokenizers import Regex, pre_tokenizers
 
 from data.batch import Tokens
 from data.errors import UserError
+from encoders import inference
 from encoders.base import Encoding
 from encoders.transformer import Transformer
 from tests.encoders import bilstms
@@ -137,3 +141,25 @@ def test_a_tokenizer_that_cannot_split_the_text_is_one_line() -> None:
     with pytest.raises(UserError, match=r"^The encoder's tokenizer cannot encode the text: .*Regex") as error:
         encoder.encode(["x" * 40])
     assert "\n" not in str(error.value)
+
+
+def test_sentences_are_prepared_ahead_in_order() -> None:
+    prepared: list[list[str]] = []
+
+    def prepare(piece: Sequence[str]) -> str:
+        prepared.append([*piece])
+        if "bad" in piece:
+            raise UserError("a bad sentence")
+        return "".join(piece)
+
+    assert [*inference._ahead(prepare, list("abcdefg"), 3)] == [(0, "abc"), (3, "def"), (6, "g")]
+    assert [*inference._ahead(prepare, list("ab"), 3)] == [(0, "ab")]
+    found = inference._ahead(prepare, ["a", "b", "bad"], 1)
+    assert [next(found), next(found)] == [(0, "a"), (1, "b")]
+    with pytest.raises(UserError, match="a bad sentence"):
+        next(found)
+    prepared.clear()
+    stopped: Any = inference._ahead(prepare, list("abcdefg"), 1)
+    next(stopped)
+    stopped.close()
+    assert prepared == [["a"], ["b"]]

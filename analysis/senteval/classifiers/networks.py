@@ -87,7 +87,7 @@ def _divided(
     if not together:
         return [[group] for group in groups]
     width = classifier.hidden * classifier.layers + classes  # states of an example
-    copies = 5 * (inputs + width) * (classifier.hidden or classes)  # weights, best, gradient and two moments
+    copies = 6 * (inputs + width) * (classifier.hidden or classes)  # weights, best, two gradients and moments
     members = max(len(group.members) for group in groups)
     size = 4 * (classifier.batch * inputs + members * (copies + 3 * classifier.batch * width))
     count = max(MEMORY // size, 1)
@@ -142,7 +142,7 @@ class _Stack:
         self.generators = {dropout: torch.Generator(self.device) for dropout in self.dropouts if dropout}
         for generator in self.generators.values():
             generator.set_state(state) if self.device.type == "cpu" else generator.manual_seed(classifier.seed)
-        self.step = Recorded(self.update, self.generators.values())
+        self.recorded = Recorded(self.generators.values())
 
     def train(self, progress: Progress) -> dict[int, Fitted]:
         """Trains until all have stopped; returns the classifiers at their best dev evaluation, by position."""
@@ -171,7 +171,7 @@ class _Stack:
         rows, real = self._padded([group.train[group.stream.epochs(epoch, epoch + 1)[0]] for group in self.groups])
         size = self.classifier.batch
         for batch, some in zip(rows.split(size, dim=1), real.split(size, dim=1), strict=True):
-            self.step(batch, some)
+            self.recorded(self.update, batch, some)
 
     def update(self, batch: Tensor, real: Tensor) -> None:
         """Makes one update on rows of the features, of shape (G, B); ``real`` is 0 at padding, else 1."""
@@ -254,7 +254,7 @@ class _Stack:
         self.groups = [self.groups[row] for row in rows]
         self.dropouts = [self.dropouts[column] for column in columns]
         self.generators = {key: one for key, one in self.generators.items() if key in self.dropouts}
-        self.step = Recorded(self.update, self.generators.values())
+        self.recorded = Recorded(self.generators.values())
 
     def _masks(self, size: int) -> list[Tensor] | None:
         """Samples a dropout mask of shape (K, B, H) per hidden layer; None without dropout."""

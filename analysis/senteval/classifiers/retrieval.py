@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from analysis.senteval.classifiers.training import Patience, Recorded, Table, to_device, toolkit_stream
+from analysis.senteval.classifiers.training import Patience, Recorded, Table, toolkit_stream
 from analysis.senteval.features import Progress
 from analysis.senteval.protocols import SEED
+from data.batch import to_device
 from data.errors import UserError
 
 PROJECTION = 1000
@@ -97,7 +98,6 @@ def retrieval(
     cuda = images.device.type == "cuda"
     optimizer = torch.optim.Adam(model.parameters(), fused=cuda, capturable=cuda)
 
-    @Recorded
     def update(own: Tensor, own_captions: Tensor, others: Tensor, other_captions: Tensor) -> None:
         optimizer.zero_grad()
         ranking_loss(
@@ -108,6 +108,7 @@ def retrieval(
         ).backward()
         optimizer.step()
 
+    recorded = Recorded()
     place = device if images.on_gpu and sentences.on_gpu else "cpu"
     stream = np.random.RandomState(SEED)
     patience = Patience(PATIENCE)
@@ -115,7 +116,7 @@ def retrieval(
     while not patience.spent and epochs <= MAX_EPOCH:
         for step, (own, others, other_captions) in enumerate(batches(captions, stream), start=1):
             rows = own // CAPTIONS, of[own], others // CAPTIONS, of[other_captions]
-            update(*(to_device(one, place) for one in rows))
+            recorded(update, *(to_device(torch.from_numpy(one), place) for one in rows))
             if progress is not None:
                 progress((epochs + step / steps) / (MAX_EPOCH + 1))
         epochs += 1

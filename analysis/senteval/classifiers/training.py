@@ -1,11 +1,13 @@
-"""Shared parts of training (``senteval/tools``): fits, permutations, seed, early stopping, rows by number."""
+"""Shared parts of training (``senteval/tools``): fits, permutations, seed, early stopping, rows, GPU updates."""
 
 from __future__ import annotations
 
 import math
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -201,47 +203,62 @@ class Table:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the matrix is there."""
+        """Whether the whole matrix is on a GPU."""
         return self._here is not None
 
 
-def to_device(values: np.ndarray, device: torch.device | str) -> Tensor:
-    """Returns ``values`` on ``device``; the host does not wait for a GPU."""
-    found = torch.from_numpy(values)
-    if torch.device(device).type != "cuda":
-        return found.to(device)
-    return found.pin_memory().to(device, non_blocking=True)  # only such memory is copied without waiting
+@cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    """Returns the stream that records on ``device``; torch's own is on the first device that records."""
+    return torch.cuda.Stream(device)
 
 
 class Recorded:
-    """Calls ``update``, whose kernels a GPU records and then starts all at once, in less time than one by one.
+    """Makes updates, whose kernels a GPU records and then starts by one call, in less time than one by one.
 
-    The first call is made as it is, so that torch prepares what an update needs. Later ones are recorded and
+    The first update is made as it is, so that torch prepares what the others need. Later ones are recorded and
     repeated if their inputs have the same shapes and are on a GPU.
 
     Args:
-        update: works on tensors that stay where they are, and on its inputs; returns nothing and never waits.
-        generators: random generators that it uses.
+        generators: random generators that the updates use.
     """
 
-    def __init__(self, update: Callable[..., None], generators: Iterable[torch.Generator] = ()) -> None:
-        self._update, self._generators = update, [*generators]
+    def __init__(self, generators: Iterable[torch.Generator] = ()) -> None:
+        self._generators = [*generators]
         self._shapes: list[torch.Size] | None = None
         self._graph: torch.cuda.CUDAGraph | None = None
+        self._inputs: list[Tensor] = []
 
-    def __call__(self, *inputs: Tensor) -> None:
+    def __call__(self, update: Callable[..., None], *inputs: Tensor) -> None:
+        """Makes an update.
+
+        Args:
+            update: always the same function. It works on tensors that stay where they are, and on ``inputs``; it
+                never waits for the GPU.
+        """
+        if not inputs[0].is_cuda:
+            update(*inputs)
+            return
+        with torch.cuda.device(inputs[0].device):
+            self._on_gpu(update, inputs)
+
+    def _on_gpu(self, update: Callable[..., None], inputs: tuple[Tensor, ...]) -> None:
         shapes = [one.shape for one in inputs]
-        if not inputs[0].is_cuda or shapes != self._shapes:
+        if shapes != self._shapes:
             self._shapes = self._shapes or shapes
-            self._update(*inputs)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "This instance was constructed with capturable=True")
+                update(*inputs)
             return
         if self._graph is None:
             self._inputs = [one.clone() for one in inputs]
-            self._graph = torch.cuda.CUDAGraph()
+            graph = torch.cuda.CUDAGraph()
             for generator in self._generators:
-                self._graph.register_generator_state(generator)
-            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-                self._update(*self._inputs)
+                graph.register_generator_state(generator)
+            stream = _stream(inputs[0].device)
+            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+                update(*self._inputs)
+            self._graph = graph
         for here, given in zip(self._inputs, inputs, strict=True):
             here.copy_(given)
         self._graph.replay()

@@ -17,7 +17,7 @@ import torch
 
 from analysis.senteval.display import Watch
 from analysis.senteval.evaluation import run_tasks
-from analysis.senteval.processes import Workers, evaluate_jobs, number_of_processes
+from analysis.senteval.processes import evaluate_jobs, number_of_processes
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.results import Results, read_results
 from analysis.senteval.tasks import TASKS
@@ -172,9 +172,8 @@ def test_a_killed_process_is_one_line_and_finished_tasks_count(tmp_path: Path) -
     def finish(name: str, _: Any) -> None:
         (tmp_path / name).touch()
 
-    killed = pytest.raises(UserError, match=r"^A process that evaluates tasks was killed, perhaps")
-    with killed as refusal, Workers(2, len(jobs)) as workers:
-        evaluate_jobs(jobs, {None: vectors}, workers, progress=lambda *_: None, finish=finish)
+    with pytest.raises(UserError, match=r"^A process that evaluates tasks was killed, perhaps") as refusal:
+        evaluate_jobs(jobs, {None: vectors}, 2, progress=lambda *_: None, finish=finish)
     assert "\n" not in str(refusal.value)
     assert (tmp_path / "STS12").exists() and not (tmp_path / "TREC").exists()
 

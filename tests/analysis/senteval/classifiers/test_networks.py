@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -142,3 +144,22 @@ def test_groups_of_equal_size_get_the_dropout_masks_of_single_fits() -> None:
     for one, two in zip(together, fit_many(features, labels, fits, 3, QUICK), strict=True):
         assert one.dev_accuracy == two.dev_accuracy
         np.testing.assert_allclose(one.logits(features), two.logits(features), atol=1e-5)
+
+
+def test_what_was_trained_leaves_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    stacks: list[Any] = []
+    begin = networks._Stack.__init__
+
+    def record(stack: Any, *arguments: Any) -> None:
+        stacks.append(weakref.ref(stack))
+        begin(stack, *arguments)
+
+    monkeypatch.setattr(networks._Stack, "__init__", record)
+    features, labels = examples(80)
+    rows = np.arange(80)
+    gc.disable()
+    try:
+        fit_many(features, labels, [Fit(rows[:60], rows[60:], 1e-4), Fit(rows[20:], rows[:20], 1e-4)], 3, QUICK)
+        assert [stack() for stack in stacks] == [None, None]
+    finally:
+        gc.enable()

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from analysis.senteval.classifiers.training import Patience, Stream, Table, toolkit_stream
+from analysis.senteval.classifiers import training
+from analysis.senteval.classifiers.training import Patience, Recorded, Stream, Table, toolkit_stream
 
 
 def test_random_streams_equal_numpys_legacy_generator() -> None:
@@ -49,3 +53,44 @@ def test_a_table_reads_rows_of_a_mapped_matrix(tmp_path: Path) -> None:
     rows = np.array([3, 0, 3])
     np.testing.assert_array_equal(table[torch.from_numpy(rows)].numpy(), matrix[rows])
     assert table.width == 3
+
+
+class OnGpu(Tensor):
+    """A tensor on the CPU that says that it is on a GPU."""
+
+    is_cuda = True
+
+
+class FakeGraph:
+    """Stands in for a graph of a GPU; ``replays`` has the inputs of each replay."""
+
+    def __init__(self, replays: list[list[float]], recorded: Recorded) -> None:
+        self._replays, self._recorded = replays, recorded
+
+    def replay(self) -> None:
+        self._replays.append([float(one.sum()) for one in self._recorded._inputs])
+
+
+def test_updates_of_one_shape_are_recorded_once_and_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[list[float]] = []
+    replays: list[list[float]] = []
+    recorded = Recorded()
+
+    def update(*inputs: Tensor) -> None:
+        made.append([float(one.sum()) for one in inputs])
+
+    def inputs(value: float, rows: int = 4) -> list[Any]:
+        return [torch.full((rows,), value).as_subclass(OnGpu), torch.ones(2)]
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: FakeGraph(replays, recorded))
+    for module, name in ((torch.cuda, "device"), (torch.cuda, "graph"), (training, "_stream")):
+        monkeypatch.setattr(module, name, lambda *_, **__: nullcontext())
+    for value in (1.0, 2.0, 3.0):
+        recorded(update, *inputs(value))
+    recorded(update, *inputs(4.0, rows=3))
+    recorded(update, *inputs(5.0))
+    assert made == [[4, 2], [8, 2], [12, 2]]  # made, recorded, and made as its shape is another
+    assert replays == [[8, 2], [12, 2], [20, 2]]
+    made.clear()
+    recorded(update, torch.ones(4), torch.ones(2))  # on a CPU
+    assert made == [[4, 2]]
