@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -161,7 +161,7 @@ class _OnHost:
 
 
 def _one_late(results: Iterable[Result]) -> Iterator[Result]:
-    """Yields each of ``results`` after the next one is computed, so that a GPU works while a result is copied."""
+    """Yields each of ``results`` after the next one is begun, so that a GPU or thread works while it is used."""
     waiting: list[Result] = []
     for result in results:
         waiting.append(result)
@@ -195,14 +195,12 @@ def _ahead(
         yield 0, function(sentences)
         return
     with ThreadPoolExecutor(1) as pool:
-        waiting: tuple[int, Future[Result]] | None = None
-        for first in range(0, len(sentences), size):
-            following = first, pool.submit(function, sentences[first : first + size])
-            if waiting is not None:
-                yield waiting[0], waiting[1].result()
-            waiting = following
-        assert waiting is not None
-        yield waiting[0], waiting[1].result()
+        pieces = (
+            (first, pool.submit(function, sentences[first : first + size]))
+            for first in range(0, len(sentences), size)
+        )
+        for first, piece in _one_late(pieces):
+            yield first, piece.result()
 
 
 def _tokenize(encoder: Encoder, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -95,8 +95,8 @@ def retrieval(
     of = train.captions.reshape(-1)
     with toolkit_stream(device):
         model = Projections(images.width, sentences.width).to(device)
-    cuda = images.device.type == "cuda"
-    optimizer = torch.optim.Adam(model.parameters(), fused=cuda, capturable=cuda)
+    on_gpu = images.on_gpu and sentences.on_gpu
+    optimizer = torch.optim.Adam(model.parameters(), fused=on_gpu, capturable=on_gpu)
 
     def update(own: Tensor, own_captions: Tensor, others: Tensor, other_captions: Tensor) -> None:
         optimizer.zero_grad()
@@ -109,7 +109,7 @@ def retrieval(
         optimizer.step()
 
     recorded = Recorded()
-    place = device if images.on_gpu and sentences.on_gpu else "cpu"
+    place = device if on_gpu else "cpu"
     stream = np.random.RandomState(SEED)
     patience = Patience(PATIENCE)
     epochs = 0

@@ -199,11 +199,11 @@ class Table:
     def __getitem__(self, rows: Tensor) -> Tensor:
         if self._here is not None:
             return self._here[rows.to(self.device)]
-        return torch.from_numpy(self._host[rows.numpy(force=True)]).to(self.device)
+        return torch.from_numpy(self._host[rows.numpy()]).to(self.device)
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the whole matrix is on a GPU."""
+        """Returns whether the whole matrix is on a GPU."""
         return self._here is not None
 
 

@@ -22,6 +22,17 @@ def vector_file(path: Path, dimension: int = 8) -> Path:
     return path
 
 
+def write_captions(path: Path, images: np.ndarray, captions: list[str]) -> None:
+    """Writes features of n images, of shape (n, F), and 5 n captions as a file of the caption task."""
+    content = {
+        "features": images,
+        "image_to_caption_ids": {i: list(range(5 * i, 5 * i + 5)) for i in range(len(images))},
+        "captions": {i: {"cleaned_caption": caption} for i, caption in enumerate(captions)},
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(pickle.dumps(content, protocol=2))
+
+
 def folder(root: Path) -> Path:
     """Writes the files of all 28 tasks below ``root``; the caption task has 30 images per split."""
     rng = np.random.default_rng(1)
@@ -65,15 +76,8 @@ def folder(root: Path) -> Path:
             is_input = Path(file).name.startswith("STS.input")
             write(file, [f"{sentence()}\t{sentence()}" if is_input else f"{i % 6}.0" for i in range(20)])
     for file in TASKS["ImageCaptionRetrieval"].files:
-        captions = {i: {"cleaned_caption": sentence()} for i in range(150)}
-        content = {
-            "features": rng.normal(size=(30, 6)).astype(np.float32),
-            "image_to_caption_ids": {i: list(range(5 * i, 5 * i + 5)) for i in range(30)},
-            "captions": captions,
-        }
-        path = root / "downstream" / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(pickle.dumps(content, protocol=2))
+        captions = [sentence() for _ in range(150)]
+        write_captions(root / "downstream" / file, rng.normal(size=(30, 6)).astype(np.float32), captions)
     for task in TASKS.values():
         if task.group == "probing":
             path = root / "probing" / task.files[0]
