@@ -1,6 +1,6 @@
 """Measures all 28 tasks of SentEval at their published sizes, with a random encoder of roberta-base's shape.
 
-    python benchmarks/whole_senteval.py [--data SENTEVAL] [--folder FOLDER] [--device DEVICE] [--share S] [--layers L]
+    python benchmarks/whole_senteval.py [--data SENTEVAL] [--folder FOLDER] [--device cpu|cuda] [--share S] ...
 
 Where SENTEVAL (SUITE_DATA's senteval by default) lacks text, it is made up from the words of the real text: SNLI's
 training pairs, the probing tasks, and the captions, whose images are sums of two of 200 random vectors and noise.
