@@ -38,7 +38,7 @@ def csv_cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = printable(value)
-    return f"'{text}" if text.lstrip().startswith(_FORMULA) and not _is_number(text) else text
+    return f"'{text}" if text.lstrip().startswith(_FORMULA) and not is_number(text) else text
 
 
 def nearest_model(name: str, known: Iterable[str]) -> str | None:
@@ -137,7 +137,8 @@ def bar(title: str) -> Iterator[Callable[[float], None]]:
         yield lambda share: shown.update(task, completed=share)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Returns whether ``text`` reads as a number."""
     try:
         float(text)
     except ValueError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from data.batch import Tokens
+from data.display import bar
 from data.errors import UserError, is_failure, reason
 from data.grouping import length_chunks
 from encoders.kernels import autocast, float32_products
@@ -130,8 +132,13 @@ def encode(
         # This thread's autocast spans all batches, so that the weights are converted once.
         with float32_products(encoder.precision), autocast(encoder.precision, device):
             done = _at_once(run, batches(), min(threads, MOST_AT_ONCE) if on_cpu else 1)
-            for places, copy in _track(done if on_cpu else _one_late(done), len(sentences), progress):
-                vectors[places] = copy.numpy()
+            with bar("encoding") if progress else nullcontext() as show:
+                count = 0
+                for places, copy in done if on_cpu else _one_late(done):
+                    vectors[places] = copy.numpy()
+                    count += len(places)
+                    if show:
+                        show(count / len(sentences))
     finally:
         encoder.train(training)
         torch.set_num_threads(threads)  # the pool's threads changed it for later ones
@@ -240,19 +247,3 @@ def _block(rows: _Rows, pad_id: int) -> Tokens:
     taken = rows.ids[np.where(mask, rows.starts[:, None] + columns, 0)]
     block: Tensor = torch.from_numpy(np.where(mask, taken, pad_id).astype(np.int64))
     return Tokens(block, torch.from_numpy(mask), torch.from_numpy(rows.lengths))
-
-
-def _track(
-    done: Iterator[tuple[np.ndarray, _OnHost]], total: int, progress: bool
-) -> Iterator[tuple[np.ndarray, _OnHost]]:
-    """Yields the same, and shows how many of ``total`` sentences are done if ``progress`` is true."""
-    if not progress:
-        yield from done
-        return
-    from rich.progress import Progress
-
-    with Progress() as bar:
-        task = bar.add_task("encoding", total=total)
-        for places, copy in done:
-            yield places, copy
-            bar.advance(task, len(places))

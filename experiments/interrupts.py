@@ -4,40 +4,42 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
+
+
+@contextmanager
+def handled(handlers: Mapping[signal.Signals, Any]) -> Iterator[None]:
+    """Sets ``handlers`` of signals, as ``signal.signal`` takes them, inside the block; in the main thread only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
 def terminations() -> Iterator[None]:
     """Turns a request to terminate into an interrupt, so that commands clean up as after Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():
+    with handled({signal.SIGTERM: signal.default_int_handler}):
         yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
 def noted_interrupts() -> Iterator[threading.Event]:
     """Turns the first SIGINT or SIGTERM into an event, so that the step is finished; a second one raises."""
     interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
 
     def note(number: int, frame: FrameType | None) -> None:
         if interrupted.is_set():
             raise KeyboardInterrupt
         interrupted.set()
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with handled(dict.fromkeys((signal.SIGINT, signal.SIGTERM), note)):
         yield interrupted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

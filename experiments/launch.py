@@ -11,7 +11,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from torch import distributed, multiprocessing
 from data.errors import UserError
 from experiments import building, compose, experiment
 from experiments.command_line import Ended, one_line_errors
+from experiments.interrupts import handled
 from experiments.settings import Settings
 
 MOST = 8  # processes by default: each takes about a GiB with a small encoder
@@ -100,7 +100,7 @@ def _run(config: dict[str, Any], count: int) -> Path:
     }
     if config["threads"] is not None:
         environment["OMP_NUM_THREADS"] = str(config["threads"])
-    with _interrupts_ignored():
+    with handled({signal.SIGINT: signal.SIG_IGN}):  # until they train; this process ends them
         others: Any = multiprocessing.start_processes(
             _join_in, (config, environment), nprocs=count - 1, join=False, start_method="spawn"
         )
@@ -144,19 +144,6 @@ def _end(ended: multiprocessing.ProcessExitedException, count: int, notes: Seque
     name = signal.Signals(-status).name if status < 0 else f"status {status}"
     what = f"Process {ended.error_index + 2} of {count} ended ({name}), possibly out of memory"
     return UserError(" ".join(filter(None, (f"{what}: processes=1 needs less.", *notes))))
-
-
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Makes processes that start inside the block ignore Ctrl-C until they train; the first process ends them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -12,11 +12,8 @@ from analysis.figures.claims import Check, about_equal, above, all_of, at_most
 from analysis.figures.declutr import DISTILROBERTA, DOWNSTREAM, PAPER, ROBERTA
 from analysis.figures.exhibits import VECTORS, Grid, Table, Value
 from analysis.figures.verdicts import Claim
+from analysis.senteval.records import PROBING
 
-PROBING = (
-    "Length", "WordContent", "Depth", "TopConstituents", "BigramShift", "Tense", "SubjNumber", "ObjNumber",
-    "OddManOut", "CoordinationInversion",
-)  # fmt: skip
 QUICK_PROBING = ("Length", "WordContent", "BigramShift", "SubjNumber")
 
 TABLE_1 = Table(

@@ -19,7 +19,8 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.figures import style
 from analysis.figures.exhibits import Figure
-from analysis.figures.scores import Mark, Point, in_order, is_number
+from analysis.figures.scores import Mark, Point, in_order
+from data.display import is_number
 
 LINE = 132  # characters of the note in one line of the head
 LETTERS = 12  # of an axis label in an inch of height

@@ -12,6 +12,7 @@ from analysis.figures.claims import Check, above, all_of, greater
 from analysis.figures.conssent_tables import TRANSFER
 from analysis.figures.exhibits import Figure, Grid, Table, Value
 from analysis.figures.verdicts import Claim
+from analysis.senteval.records import STS
 
 NOT_EXPANDED = (
     "The vocabulary is not expanded (section 8): python -m encoders.tools.expansion does it for one encoder."
@@ -308,7 +309,6 @@ TABLE_6 = Table(
         "COCO's captions and image features come with SentEval's data; without them there is nothing to evaluate.",
     ],
 )
-STS = ("STS12", "STS13", "STS14", "STS15", "STS16")
 TABLE_7 = Table(
     id="gensen/table7",
     title="GenSen, table 7: semantic textual similarity",

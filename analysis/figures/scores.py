@@ -135,12 +135,3 @@ def in_order(known: Sequence[str], found: Iterable[str]) -> list[str]:
     """Returns those of ``known`` that are ``found``, in their order, then the others as they come."""
     there = dict.fromkeys(found)
     return [name for name in known if name in there] + [name for name in there if name not in known]
-
-
-def is_number(text: str) -> bool:
-    """Returns whether a name is a number, as a place on a linear axis must be."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

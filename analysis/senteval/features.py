@@ -52,11 +52,6 @@ class Vectors:
         self.matrix = matrix
         self._places = places
 
-    @property
-    def dimension(self) -> int:
-        """Width D of a vector."""
-        return self.matrix.shape[1]
-
     def index(self, sentences: Sequence[str]) -> np.ndarray:
         """Returns the rows of ``matrix`` with the vectors of ``sentences``, int64 of shape (n,).
 

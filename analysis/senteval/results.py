@@ -126,8 +126,9 @@ class Comparison:
         table.add_column("task", no_wrap=True)
         for name in (self.first, self.second, "difference"):
             table.add_column(escape(printable(name)), justify="right")
-        for name, (first, second) in self.scores.items():
-            table.add_row(escape(name), f"{first:.2f}", f"{second:.2f}", f"{first - second:+.2f}")
+        for name, difference in self.differences.items():
+            first, second = self.scores[name]
+            table.add_row(escape(name), f"{first:.2f}", f"{second:.2f}", f"{difference:+.2f}")
         return _as_text(table)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 
-from analysis.reporting.printed import FOLDER, PAPERS, PrintedRow, paper_rows, printed, read_table
+from analysis.reporting.printed import FOLDER, PrintedRow, paper_rows, printed, read_table
 from analysis.senteval.records import PUBLISHED
 from data.errors import UserError
 
@@ -82,7 +81,6 @@ def test_joining_does_not_change_the_tables() -> None:
 def test_other_tables_are_read_as_rows_of_text() -> None:
     assert read_table("gensen_table1")[0] == {"task": "En-Fr (WMT14)", "sentence_pairs": "40M"}
     assert len(list(FOLDER.glob("*.csv"))) == 20
-    assert set(yaml.safe_load((FOLDER / "figures.yaml").read_text(encoding="utf-8"))["papers"]) == set(PAPERS)
 
 
 def test_refusals() -> None:

@@ -87,7 +87,7 @@ def test_dev_averages_of_the_first_version(table: str) -> None:
 
 
 def test_score_of_conssents_figure_3() -> None:
-    """Expected values are those of figures.yaml, means of the 20 printed cells."""
+    """Expected values are means of the 20 printed cells, rounded."""
     expected = {"ConsSent-C(4)": 79.70, "ConsSent-P(3)": 81.90, "ConsSent-R(2)": 81.89, "Ensemble": 84.65}
     found = {row.model: recomputed("conssent_all", row) for row in paper_rows("conssent", "test")}
     assert {model: found[model] for model in expected} == pytest.approx(expected, abs=0.006)

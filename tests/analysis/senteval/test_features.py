@@ -53,7 +53,7 @@ def test_each_distinct_sentence_is_embedded_once_longest_first(cached: bool, tmp
     assert sorted(requested) == sorted(DISTINCT) and [len(chunk) for chunk in encoder.batches] == [4, 3]
     assert [len(sentence) for sentence in requested] == sorted(map(len, requested), reverse=True)
     assert shares == sorted(shares) and shares[-1] == 1.0 and len(shares) == 2
-    assert vectors.dimension == 6 and vectors.matrix.dtype == np.float32
+    assert vectors.matrix.shape[1] == 6 and vectors.matrix.dtype == np.float32
     rows = vectors.rows(SENTENCES)
     assert type(rows) is np.ndarray
     np.testing.assert_array_equal(rows, RandomVectors(dimension=6).encode(SENTENCES))
