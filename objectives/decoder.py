@@ -195,13 +195,18 @@ def cross_entropy_sum(output: nn.Linear, states: Tensor, wanted: Tensor, chunk: 
     """
     kind = states.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else output.weight.dtype
-    states, weight, bias = (each.to(dtype) for each in (states, output.weight, output.bias))
     with torch.autocast(kind, enabled=False):
-        return _CrossEntropySum.apply(states, weight, bias, wanted, chunk, torch.is_grad_enabled())
+        return _CrossEntropySum.apply(
+            states.to(dtype), output.weight, output.bias, wanted, chunk, torch.is_grad_enabled()
+        )
 
 
 class _CrossEntropySum(torch.autograd.Function):
-    """Computes the gradient with the loss: that of a chunk's scores is their softmax minus the one-hot target."""
+    """Computes the gradient with the loss: that of a chunk's scores is their softmax minus the one-hot target.
+
+    Products have the type of ``states``. Sums over chunks have that of the weights: in half precision the later
+    chunks of a large batch would be rounded away.
+    """
 
     @staticmethod
     def forward(
@@ -209,19 +214,23 @@ class _CrossEntropySum(torch.autograd.Function):
     ) -> Tensor:
         total = states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32))
         ctx.gradients = [torch.zeros_like(each) for each in (states, weight, bias)] if training else None
+        cast_weight, cast_bias = weight.to(states.dtype), bias.to(states.dtype)
         for first in range(0, len(states), chunk):
             rows = slice(first, first + chunk)
             state, column = states[rows], wanted[rows, None]
-            scores = at_least_float32(torch.addmm(bias, state, weight.T))  # (n, V)
+            scores = at_least_float32(torch.addmm(cast_bias, state, cast_weight.T))  # (n, V)
             norm = scores.logsumexp(dim=1, keepdim=True)
             total += (norm - scores.gather(1, column)).sum()
             if training:
                 scores.sub_(norm).exp_().scatter_add_(1, column, scores.new_full((1, 1), -1.0).expand_as(column))
                 of_scores = scores.to(states.dtype)
                 of_states, of_weight, of_bias = ctx.gradients
-                torch.mm(of_scores, weight, out=of_states[rows])
-                of_weight.addmm_(of_scores.T, state)
-                of_bias += of_scores.sum(dim=0)
+                torch.mm(of_scores, cast_weight, out=of_states[rows])
+                if of_weight.dtype == state.dtype:
+                    of_weight.addmm_(of_scores.T, state)
+                else:
+                    of_weight += of_scores.T @ state
+                of_bias += scores.sum(dim=0)
         return total
 
     @staticmethod

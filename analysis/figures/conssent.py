@@ -1,4 +1,4 @@
-"""Figures of ConsSent (Brahma 2018, arXiv:1808.05505); its tables are in conssent_tables.
+"""Figures of ConsSent (Brahma 2018, arXiv:1808.04217); its tables are in conssent_tables.
 
     python experiments/reproduce.py figure=conssent/fig1 budget=teaching
     python experiments/reproduce.py figure=conssent/fig1 corpus=text corpus.path=news.txt.gz sentences.split=false

@@ -1,4 +1,4 @@
-"""Tables of ConsSent (Brahma 2018, arXiv:1808.05505).
+"""Tables of ConsSent (Brahma 2018, arXiv:1808.04217).
 
 python experiments/reproduce.py figure=conssent/table2 budget=teaching vectors=<file of word vectors>
 python experiments/reproduce.py figure=conssent/table2 nli='{path: [<SNLI train>], dev_path: <SNLI dev>}'

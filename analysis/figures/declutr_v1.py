@@ -200,14 +200,14 @@ FIGURE_S1A = Figure(
 )  # fmt: skip
 
 # Figure S1b: cross-batch memory (XBM). Stated: four temperatures, queues of none to 512; the sizes between are
-# chosen here. XBM counts the batch's own embeddings, which it puts into the queue first: at N = 16, A = 2 a queue
-# of q is here a memory bank of q - 64.
+# chosen here. XBM counts the batch's own embeddings, which it puts into the queue first: at N = 16, A = 2, which
+# are therefore fixed, a queue of q is here a memory bank of q - 64.
 TAUS = tuple(
     Value(label, [f"objective.temperature={tau}"])
     for label, tau in (("0.001", "1.0e-3"), ("0.005", "5.0e-3"), ("0.01", "1.0e-2"), ("0.05", "5.0e-2"))
 )
 QUEUES = tuple(
-    Value(label, [f"objective.memory_bank={size}"])
+    Value(label, [f"objective.memory_bank={size}", "budget.documents=16", "objective.anchors_per_document=2"])
     for label, size in (("none", 0), ("128", 64), ("256", 192), ("512", 448))
 )
 

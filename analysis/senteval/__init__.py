@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from analysis.senteval.evaluation import evaluate
-    from analysis.senteval.results import Comparison, Results
+    from analysis.senteval.results import Comparison, Results, read_results
 
-__all__ = ["Comparison", "Results", "evaluate"]
+__all__ = ["Comparison", "Results", "evaluate", "read_results"]
 
 
 def __getattr__(name: str) -> Any:

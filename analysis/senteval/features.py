@@ -104,10 +104,10 @@ def embed(
             with FileLock(folder / "lock"):
                 kept = _kept(folder, encoder.dimension)
                 rows = _places(kept, wanted)
-                missing = np.flatnonzero(rows < 0)
-                computed = _computed(encoder, [distinct[i] for i in missing], progress)
-                order = _write(folder, len(kept), wanted[missing], computed)
-                rows[missing[order]] = np.arange(len(kept), len(kept) + len(missing))
+                if len(missing := np.flatnonzero(rows < 0)):  # none if another process was first
+                    computed = _computed(encoder, [distinct[i] for i in missing], progress)
+                    order = _write(folder, len(kept), wanted[missing], computed)
+                    rows[missing[order]] = np.arange(len(kept), len(kept) + len(missing))
         count = len(_kept(folder, encoder.dimension))
         shape = (count, encoder.dimension)
         matrix = np.memmap(folder / ROWS, FLOAT, "r", shape=shape) if count else np.empty(shape, FLOAT)

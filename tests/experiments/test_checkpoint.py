@@ -125,6 +125,18 @@ def test_a_state_of_another_shape_is_damaged(tmp_path: Path, change: Any) -> Non
         checkpoint.verify(path.parent)
 
 
+def test_a_run_whose_updates_were_all_skipped_is_restored(tmp_path: Path) -> None:
+    """The loss scaler of fp16 takes their count back to 0."""
+    encoder, objective, optimizer = write(tmp_path / "other", 1)
+    for state in optimizer.state.values():
+        state["step"].zero_()
+    parts: dict[str, Any] = {"encoder": encoder, "objective": objective, "optimizer": optimizer}
+    checkpoint.save(tmp_path, 1, state={"tokens": 9, "best": None}, **parts)
+    encoder, objective, optimizer = make()
+    checkpoint.load(tmp_path / "step-00000001", encoder=encoder, objective=objective, optimizer=optimizer)
+    assert {int(state["step"]) for state in optimizer.state.values()} == {0}
+
+
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
@@ -135,6 +147,8 @@ def test_a_state_of_another_shape_is_damaged(tmp_path: Path, change: Any) -> Non
         pytest.param({"0.momentum_buffer": torch.zeros(5, 3)}, "'0.momentum_buffer'", id="state of SGD"),
         pytest.param({"0.exp_avg": torch.zeros(3, 5)}, "'0.exp_avg'", id="another shape"),
         pytest.param({"0.step": torch.zeros(1)}, "'0.step'", id="step is not a scalar"),
+        pytest.param({"0.step": torch.tensor(-1.0)}, "'0.step'", id="step below 0"),
+        pytest.param({"0.step": torch.tensor(2.0)}, "'0.step'", id="step of another run"),
         pytest.param({"0.step": None}, "it is incomplete", id="missing state"),
     ],
 )

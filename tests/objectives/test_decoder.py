@@ -264,6 +264,22 @@ def test_the_sum_of_cross_entropies_equals_torchs(chunk: int) -> None:
 # Half precision
 
 
+def test_gradients_of_many_chunks_are_summed_in_float32() -> None:
+    generator = torch.Generator().manual_seed(1)
+    output = torch.nn.Linear(16, 50)
+    for parameter in output.parameters():
+        torch.nn.init.normal_(parameter, std=0.3, generator=generator)
+    states = torch.randn(24_000, 16, generator=generator)
+    targets = torch.randint(50, (24_000,), generator=generator)
+    exact = torch.nn.functional.cross_entropy(output(states), targets, reduction="sum")
+    expected = torch.autograd.grad(exact, [*output.parameters()])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        total = cross_entropy_sum(output, states, targets, 256)
+    for gradient, wanted in zip(torch.autograd.grad(total, [*output.parameters()]), expected, strict=True):
+        assert gradient.dtype == torch.float32
+        assert float((gradient - wanted).norm() / wanted.norm()) < 0.005  # 0.01 if the sums were bfloat16
+
+
 def test_half_precision_is_close_to_float32() -> None:
     decoder, sentences = tiny().float(), vectors().float().detach().requires_grad_()
     exact, _ = decoder.loss(sentences, padded(ROWS))

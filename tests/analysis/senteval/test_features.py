@@ -193,6 +193,22 @@ def test_writers_wait_for_each_other(tmp_path: Path) -> None:
     assert sum(len(chunk) for encoder in encoders for chunk in encoder.batches) == 60
 
 
+def test_a_writer_for_whom_another_has_computed_all_computes_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lock, waiting = features.FileLock, RecordingEncoder()
+
+    def late(path: Path) -> Any:
+        monkeypatch.setattr(features, "FileLock", lock)
+        embed(RecordingEncoder(), SENTENCES, cache=tmp_path, key="k")  # the other has the lock first
+        return lock(path)
+
+    monkeypatch.setattr(features, "FileLock", late)
+    found = embed(waiting, SENTENCES, cache=tmp_path, key="k").rows(SENTENCES)
+    np.testing.assert_array_equal(found, RandomVectors(dimension=6).encode(SENTENCES))
+    assert waiting.batches == []
+
+
 def test_unusable_vectors_and_stores_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match=r"'bad sentence' has no finite vector: the encoder returned NaN or infinity"
