@@ -8,12 +8,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from data.display import nearest_model, printable
 from data.errors import UserError, opening
 from encoders.base import Encoder
 from encoders.folder import BUNDLED, MARKER, read_marker
 from encoders.kernels import Precision
-from encoders.pooling import POOLER
+from encoders.pooling import POOLER, POOLINGS
 
 __all__ = ["BUNDLED", "Encoder", "load"]
 
@@ -50,6 +52,12 @@ def load(
         is_folder = bool(str(name)) and folder.is_dir()
     if not is_folder and (near := nearest_model(str(name), starts.bundled())):
         raise UserError(f"There is no encoder {printable(str(name))}. Did you mean {near}?")
+    if pooling not in (None, POOLER, *POOLINGS):
+        raise UserError(f"pooling must be {', '.join(POOLINGS)} or {POOLER}. Got {pooling!r:.50} instead.")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):
+        raise UserError(f"device={device}: torch finds no such device here; device='cpu' always works.") from None
     from encoders import models, transformer  # late, as transformers takes seconds to import
 
     by_pooler = pooling == POOLER

@@ -50,7 +50,8 @@ def main() -> None:
     if name is None:
         with one_line_errors():
             wrong = sys.argv[1] if sys.argv[1:] else ""
-            if wrong and "=" not in wrong and any((place / wrong).is_dir() for place in (BUNDLED, Path())):
+            folder = "/" in wrong or any((place / wrong).is_dir() for place in (BUNDLED, Path()))
+            if wrong and "=" not in wrong and folder:
                 raise UserError(f"{wrong}: {NO_FORM} Did you mean {typed('model', wrong)}?")
             if re.fullmatch(r"\w+", wrong):
                 hint = guess(wrong, EVALUATIONS) or f" Available: {', '.join(EVALUATIONS)}."

@@ -136,6 +136,8 @@ def unreadable(overrides: Iterable[str]) -> dict[str, str]:
             if "," in value and re.fullmatch(r"[\w.,/+-]*", value):
                 kept = ",".join(filter(None, value.split(",")))
                 found[text] = f"{text}: a value beside a comma is missing: write {key}={kept}"
+            elif re.fullmatch(r"\[[\w.,/+-]+", value):
+                found[text] = f"{text}: a closing ] is missing"
             elif value.startswith("~"):  # between quotes the shell would not replace it
                 found[text] = f"{text}: write the folder out: {typed(key, Path(value).expanduser())}"
             else:

@@ -103,10 +103,14 @@ def test_pages_name_files_that_exist() -> None:
 
 
 def broken_links(source: Path) -> list[str]:
-    """Returns a Markdown file's relative links to missing files or headings (by GitHub's anchors)."""
+    """Returns a page's or notebook's relative links to missing files or headings (by GitHub's anchors)."""
 
     def prose(path: Path) -> str:
-        return re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".ipynb":
+            cells = json.loads(text)["cells"]
+            text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        return re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
 
     broken = []
     for link in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", prose(source))):
@@ -123,7 +127,7 @@ def broken_links(source: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     "source",
-    [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))],
+    [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "docs").rglob("*.ipynb"))],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_relative_links_lead_to_files_and_headings(source: Path) -> None:

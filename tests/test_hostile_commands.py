@@ -94,6 +94,7 @@ REPRODUCE = {
     "nli={path: [a": "nli={path: [a: such text must be quoted, ",
     "only.row=[": "only.row=[: such text must be quoted, ",
     "only.tau=[x]": "only.tau must be of ",
+    "only.queue=[nonee]": "only.queue must be of none | 128 | 512. Got nonee instead. Did you mean none?",
 }
 COMPARE = {
     "seeds=[99999999999]": "seeds must be at most 4294967295. Got [99999999999] instead.",

@@ -30,7 +30,7 @@ def find(wanted: str) -> Exhibit:
     if (found := known.get(_plain(wanted))) is not None:
         return EXHIBITS[found]
     if of_paper := [name for name in names() if name.startswith(f"{wanted.lower()}/")]:
-        what = "this suite" if of_paper[0].startswith("suite/") else "a paper"
+        what = "a paper" if EXHIBITS[of_paper[0]].of_paper else "this suite"
         raise UserError(f"figure={wanted}: {what}, not one of its figures. Available: {', '.join(of_paper)}.")
     lowered = {name.lower(): name for name in [*names(), *ALIASES]}
     ends = [name for name in lowered if name.endswith(f"/{wanted.lower()}")]

@@ -159,6 +159,11 @@ class Exhibit:
         return self.id.replace("/", "-")
 
     @property
+    def of_paper(self) -> bool:
+        """Returns whether a paper has it, not only this suite."""
+        return not self.id.startswith("suite/")
+
+    @property
     def grids(self) -> dict[str, Grid]:
         """Its grids by size."""
         return {size: grid for size in ("teaching", "paper") if (grid := getattr(self, size)) is not None}

@@ -153,7 +153,7 @@ def _declutr(split: str) -> list[Rule]:
         Rule(f"declutr_downstream{suffix}", f"DeCLUTR's 17 downstream tasks{on}", _C2, (metrics,), without, split),
         Rule(
             f"declutr_downstream_with_snli{suffix}",
-            f"18 downstream tasks, with SNLI{on}",
+            f"the 18 downstream tasks of DeCLUTR's first version{on}",
             _V1,
             (snli,),
             ("declutr_v1",),

@@ -196,12 +196,13 @@ def _announce(work: Work) -> None:
     display.fact("runs", planned_runs.count_states(there, work.runs, work.at_once))
     if joined := len({run.name for run in work.planned if run.members}):
         display.fact("joined", f"{joined} of two or more of these, side by side")
-    left = "unknown"
     if planning.timed(work.grid, work.passed):
         each = [work.seconds(run, state) for run, state in states.items()]
-        left = f"about {duration(max(sum(each) / work.at_once, *each))}"
-    own = "" if work.wanted.tasks is None else " (assuming the figure's own tasks for the evaluation)"
-    display.fact("time", f"{left} here, for what is not finished{own}")
+        left = duration(max(sum(each) / work.at_once, *each))
+        own = "" if work.wanted.tasks is None else " (assuming the figure's own tasks for the evaluation)"
+        display.fact("time", f"about {left} here, for what is not finished{own}")
+    else:
+        display.fact("time", "not estimated, as a key of budget sets another length")
     if work.senteval is not None:
         tasks = ", ".join(work.senteval.tasks) if work.senteval.tasks else "all whose files are there"
         display.fact("scores", f"SentEval in {work.senteval.data}, protocol {work.senteval.protocol}: {tasks}")
@@ -293,7 +294,9 @@ def _notes(work: Work, found: Found, missing: int) -> list[str]:
     shown, lacking = [*found.facts], 0
     if work.senteval is not None:
         shown, lacking = results.scored(found, work.senteval.tasks)
-    notes = [results.sizes(found, wanted.budget, shown) + "."] if work.planned else []
+    teaching = "teaching sizes" + ", not the paper's" * exhibit.of_paper
+    size = "the paper's sizes" if wanted.budget == "paper" else teaching
+    notes = [results.sizes(found, size, shown) + "."] if work.planned else []
     if wanted.only:
         parts = ", ".join(f"only.{axis}={labels}" for axis, labels in wanted.only.items())
         notes.append(f"A part of it: {parts}.")
@@ -306,7 +309,7 @@ def _notes(work: Work, found: Found, missing: int) -> list[str]:
     if joins and exhibit.on_senteval and work.senteval is None:
         notes.append("Joined encoders are evaluated on SentEval only (data=<folder>): here each one is a row.")
     notes += [f"Left out: {line}." for line in planning.left_out(exhibit, wanted)]
-    return notes + [f"Not as in the paper: {line}" for line in exhibit.departures]
+    return notes + ["Not as in the paper: " * exhibit.of_paper + line for line in exhibit.departures]
 
 
 def _draw(work: Work, figure: Figure, found: Found, notes: list[str]) -> list[Path]:

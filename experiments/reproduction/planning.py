@@ -12,7 +12,7 @@ from typing import Any
 from analysis.figures.exhibits import MODEL, NLI, VECTORS, Exhibit, Grid, Value
 from data.errors import UserError
 from experiments import compose
-from experiments.overrides import key_of, quoted
+from experiments.overrides import guess, key_of, quoted
 from experiments.planned_runs import joined_name, name_of
 from experiments.reproduction.settings import Reproduction
 
@@ -74,8 +74,9 @@ def grid_of(exhibit: Exhibit, wanted: Reproduction) -> Grid:
         there |= {part.label: part for value in axes[axis] for part in value.joins if part.label not in there}
         unknown = [label for label in chosen if label not in there]
         if unknown or not chosen:
+            near = guess(unknown[0], there) if unknown else ""
             raise UserError(
-                f"only.{axis} must be of {' | '.join(there)}. Got {' | '.join(unknown) or 'none'} instead."
+                f"only.{axis} must be of {' | '.join(there)}. Got {' | '.join(unknown) or 'none'} instead.{near}"
             )
         axes[axis] = [value for label, value in there.items() if label in chosen]
     return replace(ours, axes=axes, without=values.without)

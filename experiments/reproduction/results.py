@@ -258,11 +258,10 @@ def scored(found: Found, tasks: Collection[str] | None) -> tuple[list[Run], int]
     return [run for run, there in scores.items() if there], len({run.name for run in found.facts.keys() - whole})
 
 
-def sizes(found: Found, budget: str, shown: Sequence[Run]) -> str:
-    """Returns one line on the runs behind a picture or table: sizes, weights, tokens, negatives, seeds."""
+def sizes(found: Found, size: str, shown: Sequence[Run]) -> str:
+    """Returns a line on the runs behind a picture or table: their ``size``, weights, tokens, negatives, seeds."""
     names = dict.fromkeys(name for run in shown for name in run.members or (run.name,))
     rows = [found.trained[name] for name in names if name in found.trained]
-    size = "the paper's sizes" if budget == "paper" else "teaching sizes, not the paper's"
     facts = [row.get("facts") or {} for row in rows]
     tasks = Counter(filter(None, map(synthetic, rows)))
     return "; ".join(

@@ -11,6 +11,7 @@ from analysis.figures import catalogue
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
 from analysis.settings import TREEBANK
+from data.errors import UserError
 from data.ranges import Seed, Threads
 from data.schema import require
 from data.sources.inference import Inference
@@ -62,7 +63,10 @@ class Reproduction:
             if path is not None and not Path(path).exists():
                 raise ValueError(f"{name}={path}: there is no such file or folder.")
         if self.nli is not None:
-            Inference(**self.nli)  # refuses missing files before anything is trained
+            try:
+                Inference(**self.nli)  # refuses missing files before anything is trained
+            except (UserError, ValueError) as error:
+                raise ValueError(str(error).replace(f"{Inference.name}.", "nli.")) from None
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Reproduction:

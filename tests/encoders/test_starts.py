@@ -298,6 +298,12 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
         encoders.load(tmp_path / "nothing")
     with pytest.raises(UserError, match=r"^encoders\.load takes a name or a folder\. Got None instead\.$"):
         encoders.load(None)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"^pooling must be mean, cls, max, last or pooler\. Got 'avg' instead\.$"):
+        encoders.load("roberta-mini", pooling="avg")
+    with pytest.raises(
+        UserError, match=r"^device=gpu: torch finds no such device here; device='cpu' always works"
+    ):
+        encoders.load("roberta-mini", device="gpu")
 
 
 def test_broken_folders_are_refused(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def test_guesses_compare_the_last_part_of_a_key() -> None:
         ("objective=nsp,sop", "objective=nsp,sop: several values need -m (a sweep)."),
         ("seed=1,2", "seed=1,2: several values need -m (a sweep)."),
         ("seed=1,", "seed=1,: a value beside a comma is missing: write seed=1"),
+        ("corpus.path=[a.txt,b.txt", "corpus.path=[a.txt,b.txt: a closing ] is missing"),
         ("seed=1,,2", "seed=1,,2: a value beside a comma is missing: write seed=1,2"),
         ("objective.temperature=0", "objective.temperature must be a positive number. Got 0 instead."),
         ("objective.temperature=nan", "objective.temperature must be a finite number. Got nan instead."),

@@ -281,6 +281,10 @@ def test_mistakes_in_other_evaluations_are_one_line_each(tmp_path: Path) -> None
             ["declutr-mini: not of the form key=value. Did you mean model=declutr-mini?"],
         ),
         (
+            ["runs/missing"],
+            ["runs/missing: not of the form key=value. Did you mean model=runs/missing?"],
+        ),
+        (
             ["wordsim", "model=x"],
             [
                 "model: no such key. Did you mean models?",

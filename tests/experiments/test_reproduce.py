@@ -286,7 +286,7 @@ def test_common_spellings_of_a_figures_name_are_found(spelling: str, name: str) 
         (["figure=declutr/2a", "jobs=0"], "jobs must be at least 1. Got 0 instead."),
         (["figure=declutr/2a", "data=nowhere"], "data=nowhere: there is no such file or folder."),
         (["figure=declutr/2a", "nli={pth: x}"], "nli.pth: no such key. Did you mean nli.path?"),
-        (["figure=declutr/2a", "nli={path: nowhere.jsonl}"], "inference.path"),
+        (["figure=declutr/2a", "nli={path: nowhere.jsonl}"], "nli.path: there is no nowhere.jsonl"),
         (["figure=declutr/2a", "tasks=[TREK]"], "tasks: there is no task 'TREK'; did you mean TREC?"),
         (["figure=declutr/2a", "protocol=x"], "protocol=x: no such protocol. Available: default,"),
         (["declutr/2a"], "declutr/2a: not of the form key=value."),

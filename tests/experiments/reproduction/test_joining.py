@@ -217,7 +217,7 @@ def test_synthetic_text_of_one_encoder_is_reported_for_the_joined_row(tmp_path: 
     assert results.synthetic(found.facts[ab]) == "fr, de, nli"
     assert found.quick == {}
     assert [*found.senteval] == [ab]
-    line = results.sizes(found, "teaching", [*found.facts])
+    line = results.sizes(found, "teaching sizes", [*found.facts])
     assert line.startswith("2 runs at teaching sizes")
 
 

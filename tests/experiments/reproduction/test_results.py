@@ -86,9 +86,9 @@ def test_quick_scores_are_marked_and_never_shown_with_printed_ones(tmp_path: Pat
         ("D", "1", 2, 12.0, "lr=low", "D1low2"),
         ("D", "1", 1, 11.0, "lr=high", "D1high1"),
     ]
-    line = results.sizes(found, "teaching", [*found.facts])
+    line = results.sizes(found, "teaching sizes", [*found.facts])
     for part in (
-        "3 runs at teaching sizes, not the paper's",
+        "3 runs at teaching sizes;",
         "weights random, random with word vectors of glove.txt.gz",
         "1,000 to 2,000",
         "anchor 62",
@@ -314,7 +314,9 @@ def test_rows_trained_on_synthetic_text_are_marked(tmp_path: Path, planned: list
     found = results.collect(planned, tmp_path, "default")
     for grid in (tables.quick_grid(table(), found), tables.senteval_table(table(), found)[0]):
         assert [row.name for row in grid.ours] == ["D (synthetic nli)", "R"]
-    assert "1 of the runs learned nli from synthetic pairs" in results.sizes(found, "teaching", [*found.facts])
+    assert "1 of the runs learned nli from synthetic pairs" in results.sizes(
+        found, "teaching sizes", [*found.facts]
+    )
 
 
 def test_each_pooling_has_separate_results(tmp_path: Path) -> None:
