@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -132,7 +133,14 @@ def scan(root: Path) -> list[dict[str, Any]]:
     if (root / "config.yaml").exists():
         return [read(root)]
     # There may be other folders: plots, tables, files of a sweep.
-    return [read(path) for path in sorted(root.iterdir()) if any((path / name).exists() for name in OF_A_RUN)]
+    return [read(path) for path in sorted(root.iterdir()) if _is_run(path)]
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        return any((folder / name).exists() for name in OF_A_RUN)
+    except OSError:  # it cannot be read: listed as broken
+        return True
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -238,13 +246,16 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             raise ValueError(f"{path.name}:{number} is not a JSON object")
         known = [one for one in value.values() if one is not None]
         plain = len(value) <= MOST_NUMBERS and all(key.isascii() and key.isprintable() for key in value)
-        needed = [value.get(key, 0) for key in ("step", "loss", "tokens")]
-        if not plain or "step" not in value or None in needed or not all(map(is_number, known)):
+        counts = [value.get(key, 0) for key in ("step", "tokens")]
+        whole = "step" in value and all(type(count) is int and count >= 0 for count in counts)
+        if not plain or not whole or value.get("loss", 0) is None or not all(map(is_number, known)):
             raise ValueError(f"{path.name}:{number} is not a step and its numbers")
         result.append(value)
     return result
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Returns True if ``value`` is a float or a 64-bit integer, but not a bool."""
-    return isinstance(value, float) or (type(value) is int and abs(value) < 2**63)
+    """Returns True if ``value`` is a float of a size that can be drawn, or a 64-bit integer, but not a bool."""
+    if isinstance(value, float):
+        return abs(value) < 1e100 or not math.isfinite(value)
+    return type(value) is int and abs(value) < 2**63

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -198,7 +199,7 @@ class EvaluationSettings(ModelOptions):
             return
         if self.model:
             raise ValueError("model= and ensemble= exclude each other: an ensemble is made of finished results.")
-        if len({Path(one).resolve() for one in self.ensemble}) < max(2, len(self.ensemble)):
+        if len({os.path.realpath(one) for one in self.ensemble}) < max(2, len(self.ensemble)):
             raise ValueError(
                 "ensemble must name two or more folders of results, each once, as in ensemble=[a,b]. "
                 f"Got {self.ensemble} instead."

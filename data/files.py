@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import json
 import os
@@ -24,8 +25,12 @@ DEPTH = 64  # of nested lists and mappings, or of nested folders
 
 @contextmanager
 def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
-    """Opens a file beside ``path`` for writing ("w" or "wb") and renames it on success; on failure removes it."""
-    path = Path(path)
+    """Opens a file beside ``path`` for writing ("w" or "wb") and renames it on success; on failure removes it.
+
+    Raises:
+        NotAFileError: if ``path`` is a pipe, a device or a folder.
+    """
+    path = _file(path)
     encoding = None if "b" in mode else "utf-8"
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
@@ -85,15 +90,20 @@ class NotAFileError(OSError):
     """A pipe, a device or a folder in the place of a file."""
 
 
+def _file(path: Path | str) -> Path:
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise NotAFileError(errno.EINVAL, "not a file", str(path))
+    return path
+
+
 def open_bytes(path: Path) -> IO[bytes]:
     """Opens a regular file; reading a pipe or a device might never end.
 
     Raises:
         OSError: if it is not a regular file, or cannot be opened.
     """
-    if path.exists() and not path.is_file():
-        raise NotAFileError(errno.EINVAL, "not a file", str(path))
-    return path.open("rb")
+    return _file(path).open("rb")
 
 
 def read_text(path: Path, most: int) -> str:
@@ -156,20 +166,26 @@ def write_json(path: Path | str, value: Any) -> None:
         file.write("\n")
 
 
-def contained(folder: Path) -> Path:
-    """Returns ``folder`` if no link in it leads out of it.
+def leads_out(path: Path, folder: Path) -> bool:
+    """Returns whether ``path``, below ``folder``, is or goes through a link out of it.
 
     A snapshot in a cache of the hub, models--<name>/snapshots/<commit>, may link into models--<name>/blobs.
+    """
+    root = Path(os.path.realpath(folder))
+    if root.parent.name == "snapshots" and root.parts[-3].startswith(("models--", "datasets--")):
+        root = root.parent.parent
+    return not Path(os.path.realpath(path)).is_relative_to(root)
+
+
+def contained(folder: Path) -> Path:
+    """Returns ``folder`` if no link in it leads out of it.
 
     Raises:
         UserError: if there is a link out of it or to a folder, something that is neither a file nor a folder, or
             a folder more than ``DEPTH`` deep.
     """
-    root = folder.resolve()
-    if root.parent.name == "snapshots" and root.parts[-3].startswith("models--"):
-        root = root.parent.parent
     for path in _inside(folder):
-        if path.is_symlink() and (path.is_dir() or not path.resolve().is_relative_to(root)):
+        if path.is_symlink() and (path.is_dir() or leads_out(path, folder)):
             raise UserError(f"{path} is a link out of its folder, or to a folder: copy what it leads to.")
         if not path.is_file() and not path.is_dir():
             raise UserError(f"{path} is neither a file nor a folder.")
@@ -222,7 +238,9 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
                 path.chmod(0o666 & ~umask)
                 with path.open("rb") as file:
                     os.fsync(file.fileno())
-        if folder.exists():
+        if folder.exists() and not folder.is_symlink() and _swapped(unfinished, folder):
+            shutil.rmtree(unfinished)
+        elif folder.exists():
             old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".old"))
             folder.replace(old)
             unfinished.replace(folder)
@@ -232,6 +250,12 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
+
+
+def _swapped(one: Path, other: Path) -> bool:
+    """Swaps two folders in one step; returns False where the system cannot."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)  # of Linux; AT_FDCWD is -100, RENAME_EXCHANGE 2
+    return rename is not None and rename(-100, os.fsencode(one), -100, os.fsencode(other), 2) == 0
 
 
 def refuse_links_out(folder: Path) -> None:

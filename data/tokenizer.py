@@ -6,6 +6,8 @@ tokens and template as RoBERTa's (Liu et al. 2019).
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +33,7 @@ MOST_TOKENS = 10_000_000  # of a vocabulary
 # Sizes of a vocabulary: of byte-level BPE, all bytes and <mask> included; of words, <mask> and one word included.
 BytePairs = Annotated[int, Field(ge=256 + len(SPECIAL) + 1, le=MOST_TOKENS)]
 Words = Annotated[int, Field(ge=len(SPECIAL) + 2, le=MOST_TOKENS)]
+MOST_GROWTH = 1000  # characters that a tokenizer may make of one: published ones make a few
 VERSION = "1"  # of ``train_bpe``: raise it where the same texts would give another tokenizer
 
 # Settings of a tokenizer that name files, or values that stand for them. The published ones leave them empty.
@@ -174,9 +177,22 @@ def check_vocabulary(folder: Path | str, tokenizer: Any, size: int) -> None:
     Raises:
         UserError: naming ``folder``.
     """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    for part in (backend.normalizer, backend.pre_tokenizer) if backend is not None else ():
+        if part is not None and _growth(json.loads(part.__getstate__())) > MOST_GROWTH:
+            raise UserError(f"{folder}: the tokenizer replaces a character by more than {MOST_GROWTH} others.")
     largest = max([*tokenizer.get_vocab().values(), *tokenizer("a")["input_ids"]], default=-1)
     if not 0 <= largest < size:
         raise UserError(f"{folder}: the tokenizer's ids must be below {size}, as the model's are. Got {largest}.")
+
+
+def _growth(part: Any) -> int:
+    """Returns how many characters a normalizer or pre-tokenizer, in JSON's types, may make of one."""
+    inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    own = 1
+    if isinstance(part, dict) and part.get("type") in ("Replace", "Prepend"):
+        own = len(str(part.get("content", ""))) or 1 + len(str(part.get("prepend", "")))
+    return min(own * math.prod(map(_growth, inner)), 10**9)
 
 
 @contextmanager

@@ -54,9 +54,9 @@ _DROPOUTS = (
     "mlp_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop",
 )  # fmt: skip
 # Settings that choose code, files or parallelism; those in a folder are ignored. "implementation" can name a
-# repository of kernels.
+# repository of kernels, "backbone" a model on the hub.
 _IGNORED = re.compile(
-    "implementation|auto_map|name_or_path|(fusion|distributed)_config|transformers_weights|chunk_size"
+    "implementation|auto_map|name_or_path|(fusion|distributed)_config|transformers_weights|chunk_size|backbone"
 )
 INDEX = "model.safetensors.index.json"  # lists the files of sharded weights
 MLM_INDEX = "model.safetensors.index.mlm.json"  # lists model and MLM head, for transformers' variant="mlm"
@@ -86,15 +86,18 @@ SEE_ALL = frozenset(
     ("albert", "bert", "camembert", "distilbert", "electra", "modernbert", "roberta", "xlm-roberta")
 )
 
+# Families of text models, without and with those whose encoder has a decoder.
+_ENCODERS = {
+    **modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    **modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+}
+_TEXT = {**_ENCODERS, **modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES}
+
 
 def family(name: str) -> str | None:
     """Returns the architecture family (``model_type``) in a model's name, if it is one of text models."""
-    known = {
-        **modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-        **modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    }
     stem = name.rsplit("/", 1)[-1].lower()
-    return max((each for each in known if len(each) > 3 and each in stem), key=len, default=None)
+    return max((each for each in _ENCODERS if len(each) > 3 and each in stem), key=len, default=None)
 
 
 def has_masked_lm(model_type: str) -> bool:
@@ -209,8 +212,10 @@ def read_config(folder: Path, dropout: float | None) -> PretrainedConfig:
     with opening(folder):
         settings = read_as(path, dict[str, Any])
     family = settings.get("model_type")
-    if not isinstance(family, str) or family not in CONFIG_MAPPING:
-        raise UserError(f"{path}: model_type must be a family of transformers. Got {family!r:.200} instead.")
+    if not isinstance(family, str) or family not in _TEXT:
+        raise UserError(
+            f"{path}: model_type must be a family of transformers' text models. Got {family!r:.200} instead."
+        )
     kind = CONFIG_MAPPING[family]
     if settings.get("quantization_config"):
         raise UserError(f"{path}: weights that are quantised (quantization_config) are not opened here.")

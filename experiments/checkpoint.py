@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, load_model, save_file, save_model
 from torch import nn
 
-from data.errors import UserError
+from data.errors import UserError, readable
 from data.files import read_json, write_json
 from data.schema import mismatch
 from objectives.base import VOCABULARY_ID
@@ -110,8 +110,15 @@ def save(
 
 
 def found(root: Path) -> list[Path]:
-    """The checkpoints under ``root``, oldest first."""
-    return sorted(root.glob("step-*"))
+    """The checkpoints under ``root``, oldest first.
+
+    Raises:
+        UserError: if ``root`` cannot be read.
+    """
+    if not root.exists():
+        return []
+    with readable(root):
+        return sorted(path for path in root.iterdir() if path.name.startswith("step-"))
 
 
 def prune(root: Path, keep_last: int, best: int | None) -> None:
@@ -123,7 +130,7 @@ def prune(root: Path, keep_last: int, best: int | None) -> None:
         if folder.name == f"step-{best or 0:08d}":
             _drop_optimizer(folder)
         else:
-            shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
+            shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink()
 
 
 def finish(root: Path) -> None:

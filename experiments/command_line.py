@@ -29,7 +29,12 @@ HELP = frozenset({"--help", "-h"})
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
 ALONE_SECONDS = 5.0
-UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+OUT_OF_MEMORY = (
+    "Out of memory. In training, objective.cache_chunk=8192 (tokens embedded at a time) bounds memory "
+    "without changing the gradient; lower budget.documents or budget.max_span make smaller batches; "
+    "device=cpu uses no GPU memory."
+)
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG)
 
 
 def split(
@@ -148,20 +153,20 @@ def one_line_errors() -> Iterator[None]:
     try:
         with terminations():
             yield
-            sys.stdout.flush()  # a closed pipe is noticed here
+            if sys.stdout is not None:  # it was closed when Python started
+                sys.stdout.flush()  # a closed pipe is noticed here
     except UserError as error:
         message, status = str(error), UserError.status
     except KeyboardInterrupt as error:
         status, message = 130, str(error) or "Interrupted."
     except (MemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
-            raise
         status = 2
-        message = (
-            "Out of memory. In training, objective.cache_chunk=8192 (tokens embedded at a time) bounds memory "
-            "without changing the gradient; lower budget.documents or budget.max_span make smaller batches; "
-            "device=cpu uses no GPU memory."
-        )
+        if str(error) == "Could not determine home directory.":  # pathlib's
+            message = "There is no home folder of the user that ~name names: write the folder out."
+        elif not _out_of_memory(error):
+            raise
+        else:
+            message = OUT_OF_MEMORY
     except BrokenPipeError:
         try:
             print(flush=True)
@@ -174,6 +179,11 @@ def one_line_errors() -> Iterator[None]:
             raise
         status = 2
         message = printable(f"Cannot read or write {error.filename or 'a file'}: {error.strerror}.")
+    except Exception as error:  # what tokenizers and safetensors make of the system's errors
+        found = re.search(r"\(os error (\d+)\)", str(error))
+        if found is None or int(found[1]) not in UNWRITABLE:
+            raise
+        status, message = 2, f"Cannot write a file: {os.strerror(int(found[1]))}."
     else:
         return
     if not first and status != 130:

@@ -141,6 +141,8 @@ def _begin(job: Job, environment: Mapping[str, str]) -> RunningJob | None:
     if (arguments := job.command()) is None:
         return None
     job.log.parent.mkdir(parents=True, exist_ok=True)
+    if job.log.is_symlink() or (job.log.exists() and not job.log.is_file()):
+        raise UserError(f"{job.log} is a link, or not a file: remove it.")
     with job.log.open("ab") as file:
         begin = file.tell()
         process = subprocess.Popen(

@@ -53,6 +53,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 WORD = "roberta.embeddings.word_embeddings.weight"
 BIAS = "roberta.embeddings.LayerNorm.bias"
+LONGER = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1000}
 CASES: list[tuple[str, str, Damage, str]] = [  # (name, intact folder, damage to it, part of the message)
     # config.json
     ("config.json a list", "transformer", put("config.json", "[]"), "config.json: must be a mapping"),
@@ -66,7 +67,9 @@ CASES: list[tuple[str, str, Damage, str]] = [  # (name, intact folder, damage to
     ("model_type unknown", "transformer", config(model_type="robberta"), "model_type must be a family"),
     ("model_type a list", "transformer", config(model_type=["roberta"]), "model_type must be a family"),
     ("T5", "transformer", config(model_type="t5"), "decoder"),
-    ("CLIP", "transformer", config(model_type="clip"), ""),
+    ("CLIP", "transformer", config(model_type="clip"), "model_type must be a family of transformers' text models"),
+    ("a backbone on the hub", "transformer",
+     config(model_type="detr", backbone="org/name", use_timm_backbone=False), "must be a family"),
     ("model_type of another family", "transformer", config(model_type="bert"), "lacks"),
     ("hidden_size text", "transformer", config(hidden_size="many"), "hidden_size"),
     ("hidden_size negative", "transformer", config(hidden_size=-32), ""),
@@ -142,6 +145,10 @@ CASES: list[tuple[str, str, Damage, str]] = [  # (name, intact folder, damage to
     ("tokenizer.json empty", "transformer", put("tokenizer.json", ""), ""),
     ("tokenizer.json an empty object", "transformer", put("tokenizer.json", "{}"), ""),
     ("tokenizer.json a list", "transformer", put("tokenizer.json", "[1]"), ""),
+    ("a letter that becomes 10^15", "transformer", table({"type": "Sequence", "normalizers": [LONGER] * 5},
+     "normalizer"), "replaces a character by more than 1000 others"),
+    ("a letter that becomes 10^15 words", "words", table({"type": "Sequence", "normalizers": [LONGER] * 5},
+     "normalizer"), "replaces a character by more than 1000 others"),
     ("tokenizer.json nested", "transformer", put("tokenizer.json", DEEP), ""),
     ("token id huge", "transformer", table({"type": "BPE", "vocab": {"a": 10**6}, "merges": []}), ""),
     ("token id negative", "transformer", table({"type": "BPE", "vocab": {"a": -1}, "merges": []}), ""),

@@ -148,6 +148,17 @@ def test_damaged_corpora_are_refused(root: Path, case: str) -> None:
         path.unlink()
 
 
+@pytest.mark.parametrize("pattern", ["corpus", "corpus/*.txt"])
+def test_a_link_out_of_a_folder_of_text_is_refused(root: Path, tmp_path: Path, pattern: str) -> None:
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "secret.txt").write_text("A secret.\n")
+    (tmp_path / "corpus" / "a.txt").write_text("Some text.\n")
+    (tmp_path / "corpus" / "notes.txt").symlink_to(tmp_path / "secret.txt")
+    overrides = [text for text in tiny.overrides(root) if not text.startswith("corpus.path")]
+    overrides += [f"corpus.path={tmp_path / pattern}", f"run_dir={root / 'run'}"]
+    assert_refused(root, "experiments.run", *overrides, parts=("corpus/notes.txt is a link out of",))
+
+
 def test_text_at_the_byte_limit_is_read_and_longer_text_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"1234\n12345\n")
     lines, documents = Text(path=str(tmp_path / "a.txt"), max_bytes=6), Text(path=str(tmp_path), max_bytes=11)

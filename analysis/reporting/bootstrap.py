@@ -300,7 +300,8 @@ def compare_folders(
     for done, task in enumerate(common, start=1):
         place = list(PUBLISHED).index(task)
         of_a, of_b = (read_predictions(folder / FOLDER / f"{task}.npz") for folder in (a, b))
-        both = ["accuracy+f1"] if task == "MRPC" else []  # averages need both for each resample
+        # Averages need both for each resample.
+        both = ["accuracy+f1"] if "f1" in metrics(task, of_a) else []
         with about(task):
             for metric in (*metrics(task, of_a), *both):
                 rng = np.random.default_rng([seed, place])

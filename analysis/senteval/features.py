@@ -13,8 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 from filelock import FileLock
 
-from data.errors import UserError, readable, reason
+from data.errors import UserError, reason
 from data.files import atomic_write
+from data.sources.reading import lines
 
 CHUNK = 4096  # sentences embedded and written at once; a kill loses two such chunks at most
 GPU_CHUNK = 1 << 15  # the same for an encoder on a GPU
@@ -124,18 +125,17 @@ def embed_file(encoder: Embedder, text: Path, out: Path, progress: Progress | No
     Raises:
         UserError: if the file cannot be read, is empty or not UTF-8, or a vector is not finite.
     """
-    with readable(text):
-        total = sum(1 for _ in _lines(text))
+    total = sum(1 for _ in _lines(text))
     if total == 0:
         raise UserError(f"{text} is empty: it must have one sentence a line.")
-    lines = _lines(text)
+    sentences = _lines(text)
     done = 0
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(out, "wb") as file:
             header = {"descr": FLOAT.str, "fortran_order": False, "shape": (total, encoder.dimension)}
             np.lib.format.write_array_header_1_0(file, header)
-            while chunk := list(islice(lines, CHUNK)):
+            while chunk := list(islice(sentences, CHUNK)):
                 vectors = encoder.encode(chunk)
                 if (bad := _not_finite(vectors)) is not None:
                     raise UserError(f"{text}:{done + bad + 1} has no finite vector{_WHY}")
@@ -180,13 +180,9 @@ def _not_finite(vectors: np.ndarray) -> int | None:
 
 
 def _lines(text: Path) -> Iterator[str]:
-    with text.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                sentence = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                raise UserError(f"{text}:{number} is not UTF-8.") from error
-            yield sentence if sentence.strip() else "."
+    for _, line in lines(text):
+        sentence = line.rstrip("\r\n")
+        yield sentence if sentence.strip() else "."
 
 
 # The cache: a hash and a row per sentence, in two append-only files. A row is written before its hash, so the

@@ -16,6 +16,7 @@ from typing import Any
 from analysis.senteval.files import loaders
 from analysis.senteval.files.captions import FILES, Captions, captions
 from data.errors import UserError
+from data.files import leads_out
 
 STS_SUBSETS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
@@ -66,8 +67,17 @@ def roots(data: Path, probing: Path | None = None) -> dict[str, Path]:
 
 
 def absent(task: Task, root: Path) -> Path | None:
-    """Returns the first file of the task that is missing under its group's ``root``; None if all exist."""
-    return next((root / file for file in task.files if not (root / file).is_file()), None)
+    """Returns the first file of the task that is missing under its group's ``root``; None if all exist.
+
+    Raises:
+        UserError: if a file is a link out of ``root``.
+    """
+    for path in (root / file for file in task.files):
+        if not path.is_file():
+            return path
+        if leads_out(path, root):
+            raise UserError(f"{path} is a link out of {root}: replace it by what it leads to.")
+    return None
 
 
 def available(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from data.errors import UserError, reason
-from data.files import open_bytes
+from data.files import leads_out, open_bytes
 
 # Bytes of a line, and of a file that is one document: more than a very long novel. Tokenising a document of this
 # size takes up to 2 GB of memory.
@@ -56,6 +56,10 @@ def located(pattern: str, kinds: Sequence[str], key: str) -> list[Path]:
         found = [Path(name) for name in names if Path(name).is_file()]
     if not found:
         raise UserError(f"{key}: there is no {path}{_nearest(path)}.")
+    if path not in found:  # not named itself
+        root = next(parent for parent in (path, *path.parents) if parent.is_dir())
+        if out := next((file for file in found if leads_out(file, root)), None):
+            raise UserError(f"{key}: {out} is a link out of {root}: name what it leads to, or copy that.")
     if not any(file.stat().st_size for file in found):
         raise UserError(
             f"{key}: {path} is empty." if len(found) == 1 else f"{key}: all files of {path} are empty."

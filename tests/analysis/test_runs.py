@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,6 +89,29 @@ def test_a_run_with_too_long_a_journal_is_broken(tmp_path: Path, monkeypatch: py
     assert runs.scan(tmp_path)[0]["state"] == "finished"
     monkeypatch.setattr(runs, "MOST_LINES", count - 1)
     assert runs.scan(tmp_path)[0]["problem"] == f"metrics.jsonl has more than {count - 1} lines"
+
+
+@pytest.mark.parametrize(
+    "line", ['{"step": 1.5}', '{"step": -1}', '{"step": 1, "tokens": Infinity}', '{"step": 1, "loss": 1e308}']
+)
+def test_a_run_whose_journal_has_impossible_numbers_is_broken(tmp_path: Path, line: str) -> None:
+    journal = write(tmp_path / "run") / "metrics.jsonl"
+    journal.write_text(f"{line}\n{journal.read_text()}")
+    assert runs.scan(tmp_path)[0]["problem"] == "metrics.jsonl:1 is not a step and its numbers"
+
+
+def test_a_run_that_cannot_be_read_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "a-good")
+    closed = write(tmp_path / "b-closed")
+    exists = Path.exists
+
+    def refuse(path: Path, **options: Any) -> bool:
+        if path.parent == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return exists(path, **options)
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    assert [row["state"] for row in runs.scan(tmp_path)] == ["finished", "broken"]
 
 
 def test_a_run_with_undecodable_files_is_broken(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from data import files
 from data.errors import UserError
 from data.files import (
     DEPTH,
@@ -40,7 +41,12 @@ def test_a_file_is_replaced_atomically(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o666 & ~umask
 
 
-def test_a_folder_is_replaced_atomically(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_one_step", [True, False])
+def test_a_folder_is_replaced_atomically(
+    in_one_step: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not in_one_step:
+        monkeypatch.setattr(files, "_swapped", lambda one, other: False)
     folder = tmp_path / "folder"
     for content in ("one", "two"):
         with atomic_folder(folder) as unfinished:
@@ -98,6 +104,16 @@ def test_files_that_are_not_regular_utf8_text_are_refused(tmp_path: Path) -> Non
         read_text(tmp_path / "a.txt", 10)
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "missing.json")
+
+
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(OSError, match="not a file"), atomic_write(tmp_path / name):
+            pass
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink()
+    assert len([*tmp_path.iterdir()]) == 2
 
 
 def test_links_out_of_a_folder_are_refused(tmp_path: Path) -> None:

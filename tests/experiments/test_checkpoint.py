@@ -104,6 +104,29 @@ def test_a_damaged_checkpoint_is_named_with_the_one_before(tmp_path: Path, name,
     assert "\n" not in str(error.value)
 
 
+def test_a_folder_of_checkpoints_that_cannot_be_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty list would start the run anew."""
+    write(tmp_path, 5)
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(UserError, match="cannot be read: Permission denied"):
+        checkpoint.found(tmp_path)
+    assert checkpoint.found(tmp_path / "none") == []
+
+
+def test_a_link_in_place_of_an_old_checkpoint_is_removed_itself(tmp_path: Path) -> None:
+    write(tmp_path, 10)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "step-00000005").symlink_to("elsewhere")
+    checkpoint.prune(tmp_path, 1, None)
+    assert {path.name for path in tmp_path.iterdir()} == {"elsewhere", "step-00000010"}
+
+
 WRONG_STATES: list[Any] = [
     [], 1, pytest.param({"step": 5}, id="files of 0 bytes"),
     {"step": "5"}, {"step": [5]}, {"step": -5}, {"step": 6}, {"step": 5.0}, {"step": None},

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from data.errors import UserError
 from experiments import command_line
@@ -129,8 +130,27 @@ def test_flags_of_other_commands_are_refused() -> None:
         ),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), 2, "Out of memory."),
         (OSError(28, "No space left on device", "x"), 2, "Cannot read or write x: No space left on device."),
+        (
+            SafetensorError("I/O error: No space left on device (os error 28)"),
+            2,
+            "Cannot write a file: No space left on device.",
+        ),
+        (
+            RuntimeError("Could not determine home directory."),
+            2,
+            "There is no home folder of the user that ~name names",
+        ),
     ],
-    ids=["error", "interrupt", "interrupt with a message", "CUDA out of memory", "CPU out of memory", "full disk"],
+    ids=[
+        "error",
+        "interrupt",
+        "interrupt with a message",
+        "CUDA out of memory",
+        "CPU out of memory",
+        "full disk",
+        "full disk in Rust",
+        "unknown home",
+    ],
 )
 def test_errors_that_a_user_can_fix_end_in_one_line(
     error: BaseException, status: int, line: str, capsys: pytest.CaptureFixture[str]
@@ -164,8 +184,15 @@ def test_other_processes_leave_the_message_to_the_first(
 
 
 def test_other_errors_keep_their_traceback() -> None:
-    with pytest.raises(RuntimeError, match="shapes"), command_line.one_line_errors():
-        raise RuntimeError("shapes differ")
+    for error in (RuntimeError("shapes differ"), ValueError("shapes differ")):
+        with pytest.raises(type(error), match="shapes"), command_line.one_line_errors():
+            raise error
+
+
+def test_a_closed_output_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    with command_line.one_line_errors():
+        pass
 
 
 @pytest.mark.parametrize("name", ["run", "run -u", "evaluate", "compare", "reproduce", "runs"])

@@ -47,6 +47,16 @@ def test_a_job_that_fails_leaves_the_others_running(tmp_path: Path) -> None:
     assert shares == sorted(shares)
 
 
+def test_a_log_that_is_not_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    os.mkfifo(tmp_path / "logs" / "pipe.log")
+    (tmp_path / "logs" / "link.log").symlink_to(tmp_path / "elsewhere")
+    for name in ("pipe", "link"):
+        failed = run_jobs([job(tmp_path, name, "pass")], at_once=1, threads=1, watch=nothing)
+        assert failed[name].endswith(f"logs/{name}.log is a link, or not a file: remove it.")
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_a_failure_is_explained_by_the_output_of_its_own_process(tmp_path: Path) -> None:
     killed = job(tmp_path, "killed", "import os; print('run  a', flush=True); os.kill(os.getpid(), 9)")
     silent = job(tmp_path, "silent", "raise SystemExit(2)")

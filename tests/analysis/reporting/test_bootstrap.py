@@ -282,6 +282,13 @@ def test_metrics_of_each_kind_of_task() -> None:
     assert metrics("MR", binary) == ("accuracy",) and metrics("MRPC", binary) == ("f1", "accuracy")
 
 
+def test_scores_in_place_of_mrpcs_classes_are_compared_as_scores(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    for folder in (a, b):
+        save_predictions(folder, "MRPC", gold=np.arange(20) % 2, predicted=np.linspace(0, 1, 20))
+    assert compare_folders(a, b)["MRPC", "pearson"] == Difference(0, 0, 0, 0)
+
+
 def test_refusals(tmp_path: Path) -> None:
     a, b = two_result_folders(tmp_path)
     with pytest.raises(UserError, match=r"There is no .*b/predictions/TREC\.npz: evaluate TREC first"):

@@ -246,14 +246,16 @@ def test_a_file_that_cannot_be_embedded_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out.npy"
     faults = {
         b"one\ntwo\nbad\n": r"in\.txt:3 has no finite vector",
-        b"one\ntwo\ncaf\xe9\n": r"in\.txt:3 is not UTF-8\.",
+        b"one\ntwo\ncaf\xe9\n": r"in\.txt:3: not UTF-8 text",
+        b"one\n\0\n": r"in\.txt:2: a NUL byte",
+        b"a" * (6 << 20) + b"a\n": r"in\.txt:1: the line is longer than",
         b"": r"in\.txt is empty: it must have one sentence a line\.",
     }
     for content, message in faults.items():
         (tmp_path / "in.txt").write_bytes(content)
         with pytest.raises(UserError, match=message):
             embed_file(RecordingEncoder(), tmp_path / "in.txt", out)
-    with pytest.raises(UserError, match=r"absent\.txt cannot be read: No such file"):
+    with pytest.raises(UserError, match=r"absent\.txt cannot be read \(No such file"):
         embed_file(RecordingEncoder(), tmp_path / "absent.txt", out)
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 

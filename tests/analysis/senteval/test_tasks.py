@@ -103,6 +103,20 @@ def test_the_first_missing_file_is_named(tmp_path: Path) -> None:
     assert absent(task, tmp_path) is None
 
 
+def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    [task] = find(["TREC"])
+    root = tmp_path / "downstream"
+    for place, file in enumerate(task.files):
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / f"original-{place}").touch()
+        (root / file).symlink_to(root / f"original-{place}")
+    assert absent(task, root) is None
+    (root / task.files[-1]).unlink()
+    (root / task.files[-1]).symlink_to("/etc/hostname")
+    with pytest.raises(UserError, match=rf"{task.files[-1]} is a link out of .*downstream: replace it by"):
+        absent(task, root)
+
+
 @pytest.mark.parametrize("name", [*SINGLE, *PAIRS])
 def test_real_files_have_the_published_counts(name: str) -> None:
     root = suite_data("senteval/downstream")
