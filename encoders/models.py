@@ -54,9 +54,9 @@ _DROPOUTS = (
     "mlp_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop",
 )  # fmt: skip
 # Settings that choose code, files or parallelism; those in a folder are ignored. "implementation" can name a
-# repository of kernels, "backbone" a model on the hub.
+# repository of kernels, "backbone" a model on the hub; "sinusoidal" fills a table slowly that the weights have.
 _IGNORED = re.compile(
-    "implementation|auto_map|name_or_path|(fusion|distributed)_config|transformers_weights|chunk_size|backbone"
+    "implementation|auto_map|name_or_path|(fusion|distributed)_config|transformers_weights|chunk_size|backbone|sinusoidal"
 )
 INDEX = "model.safetensors.index.json"  # lists the files of sharded weights
 MLM_INDEX = "model.safetensors.index.mlm.json"  # lists model and MLM head, for transformers' variant="mlm"

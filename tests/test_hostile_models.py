@@ -92,6 +92,8 @@ CASES: list[tuple[str, str, Damage, str]] = [  # (name, intact folder, damage to
     ("pad_token_id huge", "transformer", config(pad_token_id=10**6), "adding_idx"),
     ("no positions", "transformer", config(max_position_embeddings=0), ""),
     ("10**12 positions", "transformer", config(max_position_embeddings=10**12), "above those of its weights"),
+    ("10**6 sinusoidal positions", "transformer",
+     config(model_type="distilbert", sinusoidal_pos_embds=True, max_position_embeddings=10**6, dim=64), "lacks"),
     ("no token types", "transformer", config(type_vocab_size=0), "has the shape"),
     ("layer_norm_eps text", "transformer", config(layer_norm_eps="x"), "layer_norm_eps"),
     ("layer_norm_eps NaN", "transformer", config(layer_norm_eps=float("nan")), "its vectors are not finite"),
