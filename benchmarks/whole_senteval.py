@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -50,15 +51,15 @@ def write(path: Path, lines: list[str]) -> None:
 
 
 def make_data(real: Path, out: Path, share: float) -> list[str]:
-    """Writes a SentEval folder; the tasks that are not made up are linked. Returns some of the text."""
+    """Writes a SentEval folder; the tasks that are not made up are copied. Returns some of the text."""
     premises, hypotheses = (
         [line for part in ("train", "dev", "test") for line in (real / f"downstream/SNLI/{name}.{part}").open()]
         for name in ("s1", "s2")
     )
     (out / "downstream/SNLI").mkdir(parents=True)
     for folder in sorted((real / "downstream").iterdir()):
-        if folder.name not in ("SNLI", "COCO"):
-            (out / "downstream" / folder.name).symlink_to(folder.resolve())
+        if folder.is_dir() and folder.name not in ("SNLI", "COCO"):
+            shutil.copytree(folder, out / "downstream" / folder.name)
     for file in TASKS["SNLI"].files:
         (out / "downstream" / file).write_bytes((real / "downstream" / file).read_bytes())
     count, rng = round(share * PAIRS), generator(1)
