@@ -221,7 +221,8 @@ def test_a_script_without_a_main_guard_is_not_run_again(
     """Worker processes do not run the script again, and end with it after Ctrl-C or a kill."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(data=str(data), out=str(tmp_path / "out")))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     program = subprocess.Popen(
         [sys.executable, str(script)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
