@@ -39,7 +39,7 @@ from data.display import bar
 from data.errors import about
 from data.randomness import PROBE, generator
 
-LENGTH_BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28), (29, 32), (33, 70))  # Adi et al. (2016)
+LENGTH_BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 29), (30, 33), (34, 70))  # Adi et al. (2016)
 TOP_SEQUENCES = 19
 PROBES: tuple[str, ...] = get_args(Probe)
 TITLES = dict(zip(PROBES, ("Length", "Content", "Order", "Passive", "Tense", "TSS"), strict=True))

@@ -76,7 +76,7 @@ def state(folder: Path) -> State:
     return "begun" if found == "unfinished" else found
 
 
-def count_states(states: Sequence[State], folder: str | Path, at_once: int) -> str:
+def count_states(states: Sequence[str], folder: str | Path, at_once: int) -> str:
     """Counts the runs in ``folder`` by state, in a line."""
     counts = ", ".join(f"{states.count(kind)} {kind}" for kind in dict.fromkeys(states))
     return f"{len(states)} in {folder}: {counts}; {at_once} at a time"

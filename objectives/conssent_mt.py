@@ -11,6 +11,7 @@ two trainings relate in time. Here they are one run, whose micro-batches alterna
 So each encoder gets every second micro-batch, and of 8 micro-batches N and C have two each, the other tasks one.
 An epoch has as many micro-batches as one epoch of each of the six tasks together: if all tasks can use about the
 same sentences, D, P, I and R pass over 3/4 of theirs in an epoch, N and C over theirs 3/2 times.
+The paper's limit of 20 epochs is taken as 20 of these.
 
 The encoders share neither weights nor losses, but one learning rate: a schedule that uses the dev metric takes the
 mean of the six dev accuracies, so the rate drops, and training ends, for both encoders at once. With gradient

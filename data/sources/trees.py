@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from data.errors import UserError, readable
-from data.pairs import Pair, PairSource
+from data.pairs import Pair, PairSource, pair_hash
 from data.ranges import Below1, Count
 from data.sources.base import Part
 from data.sources.reading import MOST_BYTES, digest, lines, listed, located, too_long
 
-VERSION = "2"  # of ``pruned``, ``words`` and ``linearised``: raise it where a tree would give another pair
+VERSION = "3"  # of ``pruned``, ``words`` and ``linearised``: raise it where a tree would give another pair
 DEEPEST = 150  # nested constituents; sentences have a third of it at most
 KINDS = (".ptb", ".ptb.gz", ".mrg", ".mrg.gz", ".txt", ".txt.gz")
 ROOTS = {"", "ROOT", "TOP", "S1"}
@@ -55,7 +55,8 @@ class Trees(PairSource):
     Args:
         gold: file, folder (with all .mrg, .ptb, .txt files in it, or these with .gz), glob, or a list of these.
         corpus: instead of ``gold``, a parsed corpus of NLTK ("treebank").
-        machine: trees of a parser in addition to the gold ones, as ``gold``; none of them is held out.
+        machine: trees of a parser in addition to the gold ones, as ``gold``; none of them is held out, and those
+            of held-out sentences are left out.
         gold_repeats: how many times a gold training tree occurs if there are ``machine`` ones.
         dev_path: held-out gold trees, as ``gold``; then nothing else is held out.
         tags: "normalised" writes part-of-speech tags as the paper does; "own" keeps them.
@@ -102,6 +103,13 @@ class Trees(PairSource):
         self._files.extend((path, "dev", True) for path in held_out)
 
     def pairs(self) -> Iterator[Pair]:
+        self._held_out = {
+            pair_hash(pair)
+            for path, part, _ in self._files
+            if part == "dev"
+            for tree in read_trees(lines(path), str(path))
+            if (pair := self._pair(tree, part))
+        }
         if self._reader is not None:
             for name in self._reader.fileids():
                 numbered = enumerate(self._reader.raw(name).split("\n"), 1)
@@ -111,8 +119,8 @@ class Trees(PairSource):
 
     def identity(self) -> Iterator[str]:
         yield f"{VERSION} {self.tags} {self.function_tags} {self.gold_repeats}"
-        if self.gold_repeats > 1:
-            yield str(self.dev_fraction)  # decides which trees repeat
+        if not all(gold for *_, gold in self._files):
+            yield str(self.dev_fraction)  # decides which gold trees repeat, and which of a parser are left out
         if self._reader is not None:
             yield from (self._reader.raw(name) for name in self._reader.fileids())
         for path, part, gold in self._files:
@@ -125,13 +133,24 @@ class Trees(PairSource):
 
     def _pairs(self, trees: Iterable[Tree], part: Part | None, *, gold: bool) -> Iterator[Pair]:
         for tree in trees:
-            bare = pruned(tree, function_tags=self.function_tags)
-            if bare is None:
+            pair = self._pair(tree, part)
+            if pair is None:
                 self.skipped["without words"] += 1
-                continue
-            pair = Pair((" ".join(words(bare)),), linearised(bare, tags=self.tags), part)
-            again = gold and self.gold_repeats > 1 and self.part_of(pair) == "train"
-            yield from [pair] * (self.gold_repeats if again else 1)
+            elif part == "train" and self._is_held_out(pair):
+                self.skipped["held out"] += 1
+            else:
+                again = gold and self.gold_repeats > 1 and self.part_of(pair) == "train"
+                yield from [pair] * (self.gold_repeats if again else 1)
+
+    def _pair(self, tree: Tree, part: Part | None) -> Pair | None:
+        bare = pruned(tree, function_tags=self.function_tags)
+        return bare and Pair((" ".join(words(bare)),), linearised(bare, tags=self.tags), part)
+
+    def _is_held_out(self, pair: Pair) -> bool:
+        """Returns whether the sentence of a training tree is among the held-out gold ones, or would be."""
+        if self._part == "train":
+            return pair_hash(pair) in self._held_out
+        return self.part_of(pair._replace(part=None)) == "dev"
 
 
 def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree]:

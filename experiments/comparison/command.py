@@ -43,17 +43,18 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
     planned = plan(wanted, passed)
     folders = [folder_of(wanted, run) for run in planned]
     states = [state(folder) for folder in folders]
-    display.fact("runs", planned_runs.count_states(states, wanted.runs, wanted.jobs))
-    display.fact("budget", equality(wanted))
     impossible = _impossible(
         [run for run, kind in zip(planned, states, strict=True) if kind == "missing"], display
     )
+    shown = ["impossible" if run.pair in impossible else kind for run, kind in zip(planned, states, strict=True)]
+    display.fact("runs", planned_runs.count_states(shown, wanted.runs, wanted.jobs))
+    display.fact("budget", equality(wanted))
     possible = [run for run in planned if run.pair not in impossible]
     untrained = [] if senteval is None else starts(possible)
     if wanted.dry_run:
         table = Table("run", "state", header_style="bold")
-        for run, kind in zip(planned, states, strict=True):
-            table.add_row(escape(run.name), "impossible" if run.pair in impossible else kind)
+        for run, kind in zip(planned, shown, strict=True):
+            table.add_row(escape(run.name), kind)
         for run in untrained:
             table.add_row(f"{escape(run.name)} ({BEFORE})", state(folder_of(wanted, run)))
         display.console.print(table)

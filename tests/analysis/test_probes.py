@@ -77,10 +77,10 @@ def test_order_questions_are_asked_in_both_orders() -> None:
 
 
 def test_lengths_have_the_bins_of_adi_et_al() -> None:
-    part = [Sentence(("w",) * count, None, None, None) for count in (1, 4, 5, 8, 9, 28, 29, 33, 70, 71)]
+    part = [Sentence(("w",) * count, None, None, None) for count in (1, 4, 5, 8, 9, 29, 30, 33, 34, 70, 71)]
     found = questions("length", {"train": part}, 0)["train"]
-    assert [len(text.split()) for text in found.sentences] == [5, 8, 9, 28, 29, 33, 70]
-    assert found.labels.tolist() == [0, 0, 1, 5, 6, 7, 7]
+    assert [len(text.split()) for text in found.sentences] == [5, 8, 9, 29, 30, 33, 34, 70]
+    assert found.labels.tolist() == [0, 0, 1, 5, 6, 6, 7, 7]
     assert all(high + 1 == low for (_, high), (low, _) in pairwise(LENGTH_BINS))
 
 

@@ -24,6 +24,7 @@ from analysis.figures.exhibits import Exhibit
 from analysis.figures.scores import Point
 from analysis.figures.verdicts import Verdict, decide
 from analysis.reporting.intervals import ERROR
+from analysis.senteval.tasks import TASKS
 from experiments.reproduction.planning import plan
 from experiments.reproduction.settings import Reproduction
 
@@ -155,6 +156,13 @@ def test_verdicts_equal_the_recorded_ones(name: str) -> None:
 @pytest.mark.parametrize("name", DRAWN)
 def test_verdicts_on_the_scores_of_the_docs_equal_the_recorded_ones(name: str) -> None:
     assert json.loads(json.dumps(verdicts_of_docs(DRAWN[name]))) == GOLDEN["docs"].get(name)
+
+
+def test_a_mean_over_all_tasks_is_of_both_kinds_at_teaching_size_too() -> None:
+    exhibits = [one for one in catalogue.EXHIBITS.values() if "conssent_all" in one.scores.values()]
+    assert {one.name for one in exhibits} == {"conssent-fig3", "conssent-table3"}
+    for one in exhibits:
+        assert {TASKS[name].group for name in one.tasks or ()} == {"downstream", "probing"}
 
 
 def test_every_figure_is_recorded() -> None:

@@ -132,12 +132,16 @@ def test_gold_repeats_beside_machine_parses_in_training_only(tmp_path: Path) -> 
     paths: dict[str, Any] = {"gold": str(tmp_path / "gold"), "machine": str(tmp_path / "machine" / "*.gz")}
     source = Trees(**paths, gold_repeats=3, dev_fraction=0.2)
     counts = Counter(source.read())
-    assert source.skipped == {"without words": 2} and len(counts) == 100
+    left_out = source.skipped.pop("held out")  # machine parses of sentences that would be held out
+    assert source.skipped == {"without words": 2} and 0 < left_out < 30 and len(counts) == 100 - left_out
     for pair, count in counts.items():
         repeated = pair.sources[0].startswith("gold") and source.part_of(pair) == "train"
         assert count == (3 if repeated else 1)
     held_out = [pair.sources[0] for pair in counts if source.part_of(pair) == "dev"]
     assert 0 < len(held_out) < 20 and all(text.startswith("gold") for text in held_out)
+    again = Trees(gold=paths["gold"], machine=paths["gold"], dev_fraction=0.2)
+    parts = Counter((pair.sources[0], again.part_of(pair)) for pair in again.read())
+    assert set(parts.values()) == {1, 6} and len(parts) == 40  # gold only; five times, and the parse of the parser
     assert len(list(Trees(gold=paths["gold"], gold_repeats=3).read())) == 40
     assert source.fingerprint != Trees(**paths, gold_repeats=3, dev_fraction=0.1).fingerprint
 
@@ -149,6 +153,9 @@ def test_held_out_trees_may_have_their_own_files(tmp_path: Path) -> None:
     target = "(S (NP XX )NP (VP XX (NP XX XX )NP )VP . )S"
     train, dev = Pair(("a has a dog .",), target, "train"), Pair(("b has a dog .",), target, "dev")
     assert list(source.read()) == [*[train] * 5, train, dev]
+    (tmp_path / "c.ptb").write_text(JOHN.replace("John", "b"))
+    source = Trees(gold=str(tmp_path), machine=str(tmp_path / "c.ptb"), dev_path=str(tmp_path / "b.ptb"))
+    assert list(source.read()) == [*[train] * 5, dev] and source.skipped == {"held out": 2}
 
 
 @pytest.mark.parametrize(
