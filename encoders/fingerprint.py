@@ -35,12 +35,13 @@ def fingerprint(encoder: Encoder | RandomVectors) -> str:
 
 def input_of(encoder: Encoder) -> dict[str, Any]:
     """Returns all that turns a text into ``encoder``'s input (tokenizer and token format), as JSON values."""
-    form = encoder.format
+    form, side = encoder.format, encoder.tokenizer.truncation_side
     return {
         "prefix": form.prefix,
         "suffix": form.suffix,
         "max_length": form.max_length,
         "tokenizer": plain_backend(encoder.tokenizer).to_str(),  # without the truncation that ``encode`` sets
+        **({} if side == "right" else {"truncation_side": side}),
     }
 
 

@@ -400,6 +400,8 @@ def keep_layers(model: PreTrainedModel, layers: int) -> None:
         for name, child in list(parent.named_children()):
             if isinstance(child, nn.ModuleList) and len(child) == depth:
                 setattr(parent, name, child[:layers])
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[:layers]
     config.num_hidden_layers = layers  # ALBERT applies one layer this many times
 
 

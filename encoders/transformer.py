@@ -260,13 +260,17 @@ class Transformer(Encoder):
         """Writes files that sentence-transformers opens, and transformers without the MLM head.
 
         Raises:
-            UserError: if a weight is not finite, or the pooling is "pooler", which sentence-transformers does not
-                support.
+            UserError: if a weight is not finite, no layer is left of a model with ``layer_types``, or the pooling
+                is "pooler", which sentence-transformers does not support.
         """
         if self.pooling == POOLER:
             raise UserError(
                 'pooling=pooler is for evaluation only: call pool_by("cls"), for example, before saving the '
                 "encoder."
+            )
+        if getattr(self.model.config, "layer_types", None) == []:
+            raise UserError(
+                "transformers does not open this model without layers: layers=0 is for evaluation only."
             )
         for name, parameter in self.named_parameters():
             folders.require_finite(parameter, name)  # in half precision, large weights overflow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import signal
@@ -150,6 +151,8 @@ class Ended(SystemExit):
 def one_line_errors() -> Iterator[None]:
     """Turns errors that a user can fix into a line and exit status 2, an interrupt into 130; no traceback."""
     first = os.environ.get("RANK", "0") == "0"
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # not every terminal can show an arrow
     try:
         with terminations():
             yield

@@ -31,6 +31,7 @@ from data.files import refuse_links_out
 from encoders.base import Encoder
 from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
+from encoders.starts import bundled
 from experiments.progress import Display
 from experiments.run_folder import ROOT
 from experiments.settings import Settings
@@ -86,7 +87,7 @@ def evaluate_model(settings: EvaluationSettings, *, several: bool = False) -> Pa
                 "path": settings.model,
                 "pooling": settings.pooling,
                 "vectors": settings.encoder.vectors,
-                **({} if run is None else {"weights": runs.read(run).get("weights")}),
+                **_weights(settings.model, run),
             },
             protocol,
             out,
@@ -104,6 +105,13 @@ def evaluate_model(settings: EvaluationSettings, *, several: bool = False) -> Pa
     return out
 
 
+def _weights(model: str, run: Path | None) -> dict[str, Any]:
+    """Returns what tables say of the weights of a run, or of a bundled checkpoint."""
+    if run is not None:
+        return {"weights": runs.read(run).get("weights")}
+    return {"weights": "bundled"} if model in bundled() else {}
+
+
 def evaluate_run(wanted: SentEval, folder: Path, settings: Settings, display: Display) -> None:
     """Evaluates the encoder that a run has exported into its ``folder``."""
 
@@ -112,7 +120,13 @@ def evaluate_run(wanted: SentEval, folder: Path, settings: Settings, display: Di
 
     _evaluate(
         open_encoder,
-        {"name": folder.name, "path": str(folder / EXPORT), "pooling": None, "vectors": None},
+        {
+            "name": folder.name,
+            "path": str(folder / EXPORT),
+            "pooling": None,
+            "vectors": None,
+            **_weights(str(folder), folder),
+        },
         wanted.protocol,
         folder,
         display,

@@ -324,7 +324,7 @@ class Objective(nn.Module, ABC):
                     size = float(loss.counts.get(name, batch.size))
                     sums[name] = sums.get(name, 0.0) + float(value) * size
                     sizes[name] = sizes.get(name, 0.0) + size
-        return {f"dev_{name}": value / sizes[name] for name, value in sums.items()}
+        return {f"dev_{name}": value / max(sizes[name], 1.0) for name, value in sums.items()}
 
     def chance_levels(self) -> dict[str, float]:
         """Returns the chance level of each loss part (predicting from label frequencies only), over whole batches.

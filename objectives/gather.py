@@ -28,10 +28,11 @@ def global_mean(total: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
 
     Returns:
         A scalar whose gradient, averaged over the processes, is the gradient of the global mean; the global mean,
-        detached; and the global number of terms, at least 1.
+        detached (0 if there is no term); and the global number of terms.
     """
-    everywhere = sum_over_processes(total.new_full((), count)).clamp(min=1)
-    return world_size() * total / everywhere, sum_over_processes(total) / everywhere, everywhere
+    everywhere = sum_over_processes(total.new_full((), count))
+    divisor = everywhere.clamp(min=1)
+    return world_size() * total / divisor, sum_over_processes(total) / divisor, everywhere
 
 
 def gather_rows(rows: Tensor, *, legacy_scale: bool = False) -> Tensor:

@@ -32,8 +32,8 @@ _SHORT = "A man is playing a guitar."
 _LONG = "In 1897, Zoë's 2nd expedition left Tromsø: eleven men, 40 dogs, and provisions for three winters."
 # Texts whose vectors identify an encoder.
 PROBES = (_SHORT, "Nobody left!", " ".join([_LONG] * 4), " ".join([_LONG] * 14))
-PROJECTIONS = 8  # numbers that are kept of each probe's vector
-TOLERANCE = 0.02  # of such a number, whose standard deviation is 1: more than machines and precisions differ by
+PROJECTIONS = 8  # numbers that are kept of each probe's vector, besides its length
+TOLERANCE = 0.02  # of such a number (standard deviation 1) or log length: more than machines differ by
 
 
 def evaluate(
@@ -99,7 +99,7 @@ def evaluate(
         raise UserError(f"device={device}: torch finds no such device here; device='cpu' always works.") from None
     if processes is not None and processes < 1:
         raise UserError(f"processes must be at least 1. Got {processes} instead.")
-    name = name or getattr(encode, "__name__", None) or type(encode).__name__
+    name = str(name or getattr(encode, "__name__", None) or type(encode).__name__)
     with ExitStack() as stack:
         if out is not None:
             stack.enter_context(held(Path(out)))
@@ -338,6 +338,8 @@ class _Function:
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         found = self._encode(list(sentences))
+        if isinstance(found, list | tuple) and all(isinstance(row, torch.Tensor) for row in found):
+            found = [row.detach().float().cpu().numpy() for row in found]
         if hasattr(found, "detach"):  # a tensor, wherever it is
             found = found.detach().float().cpu()
         try:
@@ -360,17 +362,26 @@ class _Function:
         return vectors.astype(np.float32, copy=False)
 
     def signature(self) -> np.ndarray:
-        """Returns random projections of the normalised probes' vectors, of shape (P * PROJECTIONS,)."""
+        """Returns random projections of the P normalised probes' vectors and the logarithms of their lengths.
+
+        Its shape is (P * (PROJECTIONS + 1),).
+        """
         directions = generator(PROBE_VECTORS).normal(size=(self.dimension, PROJECTIONS))
-        lengths = np.linalg.norm(self.probes, axis=1, keepdims=True)
-        return (self.probes / np.where(lengths > 0, lengths, 1) @ directions).ravel()
+        probes = self.probes.astype(np.float64)
+        lengths = np.linalg.norm(probes, axis=1, keepdims=True)
+        lengths[lengths == 0] = 1
+        return np.hstack([probes / lengths @ directions, np.log(lengths)]).ravel()
 
 
 def _same(model: Mapping[str, Any], name: str, signature: np.ndarray) -> bool:
     """Returns whether results of ``model`` are of an encoder with this name and, up to rounding, these vectors."""
-    kept = np.asarray(model.get("signature", []), dtype=np.float64)
+    try:
+        kept = np.asarray(model.get("signature", []), dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
     return (
         model.get("name") == name
+        and isinstance(model.get("fingerprint"), str)
         and kept.shape == signature.shape
         and bool(np.abs(kept - signature).max() <= TOLERANCE)
     )

@@ -133,7 +133,7 @@ def find(names: Iterable[str] | None) -> list[Task]:
     for name in names:
         if name not in TASKS:
             spelled = {alias: task.name for task in TASKS.values() for alias in (task.name.lower(), *task.aliases)}
-            near = difflib.get_close_matches(name.lower(), list(spelled), n=1, cutoff=0.6)
+            near = difflib.get_close_matches(str(name).lower(), list(spelled), n=1, cutoff=0.6)
             hint = f"did you mean {spelled[near[0]]}?" if near else f"the tasks are: {', '.join(TASKS)}."
             raise UserError(f"tasks: there is no task {name!r}; {hint}")
         found[name] = TASKS[name]

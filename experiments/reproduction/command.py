@@ -19,7 +19,7 @@ from analysis.models import Model, Named
 from analysis.reporting.ensemble import ensemble
 from analysis.reporting.ranking import rank
 from analysis.reporting.rendering import as_text
-from analysis.senteval.results import Results
+from analysis.senteval.results import FILE, Results
 from analysis.senteval.tasks import TASKS
 from analysis.settings import TREEBANK
 from data.display import duration, wide_console
@@ -392,7 +392,10 @@ def _ensembles(work: Work, senteval: Evaluation, wanted: Ensemble, found: Found)
         out = Path(work.wanted.out) / f"{work.exhibit.name}-ensemble-{seed}"
         try:
             best = [rank(folders, (), tasks).groups["all"][0].folder for folders in groups.values()]
-            shutil.rmtree(out, ignore_errors=True)  # of an earlier call, whose members may have been others
+            if out.is_symlink():
+                raise UserError(f"{out} is a link: remove it.")
+            if (out / FILE).exists():
+                shutil.rmtree(out)  # of an earlier call, whose members may have been others
             out.mkdir(parents=True, exist_ok=True)
             result[seed] = ensemble(best, out, tasks)
         except UserError as error:

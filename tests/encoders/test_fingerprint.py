@@ -62,6 +62,9 @@ def test_every_setting_that_changes_vectors_changes_the_fingerprint(folder: Path
     encoder = encoders.load(folder)
     encoder.model.config.hidden_act = "relu"  # type: ignore[union-attr]
     fingerprints.append(fingerprint(encoder))
+    encoder = encoders.load(folder)
+    encoder.tokenizer.truncation_side = "left"
+    fingerprints.append(fingerprint(encoder))
     settings = folder / "sentence_bert_config.json"
     before = settings.read_text()
     settings.write_text(json.dumps(json.loads(before) | {"do_lower_case": True}))

@@ -72,6 +72,14 @@ def test_only_the_first_layers_can_be_loaded(family: str, layers: int, tmp_path:
     assert (layers == 2) == (fingerprint(cut) == fingerprint(full))
 
 
+def test_the_first_layers_of_a_model_with_layer_types_can_be_saved(tmp_path: Path) -> None:
+    cut = encoders.load("declutr-mini", layers=2)
+    cut.save(tmp_path / "cut")
+    np.testing.assert_array_equal(encoders.load(tmp_path / "cut").encode(SENTENCES), cut.encode(SENTENCES))
+    with pytest.raises(UserError, match="layers=0 is for evaluation only"):
+        encoders.load("declutr-mini", layers=0).save(tmp_path / "none")
+
+
 def test_more_layers_than_the_model_has_are_refused(tmp_path: Path) -> None:
     tiny().save(tmp_path / "full")
     with pytest.raises(UserError, match=r"layers must be from 0, the embeddings only, to 2\. Got 3 instead\."):

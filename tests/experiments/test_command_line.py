@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -193,6 +194,17 @@ def test_a_closed_output_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     with command_line.one_line_errors():
         pass
+
+
+def test_a_terminal_without_arrows_is_no_error() -> None:
+    script = "from experiments.command_line import one_line_errors\nwith one_line_errors(): print('\u2193 \u2500')"
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONIOENCODING": "latin-1"},
+        stdout=subprocess.PIPE,
+    )
+    assert found.returncode == 0 and found.stdout.split() == [b"?", b"?"]
 
 
 @pytest.mark.parametrize("name", ["run", "run -u", "evaluate", "compare", "reproduce", "runs"])

@@ -151,6 +151,16 @@ def test_half_precision_gives_losses_in_float32() -> None:
     assert {value.dtype for value in (loss.total, *loss.parts.values())} == {torch.float32}
 
 
+def test_a_held_out_batch_without_masked_tokens_does_not_count_for_mlm() -> None:
+    objective, encoder = build("sop")
+    batch, empty = (batch_of(objective) for _ in range(2))
+    labels = empty.tokens["pair"].labels
+    assert labels is not None
+    labels.fill_(IGNORE)
+    both, one = objective.dev_metrics(encoder, [batch, empty]), objective.dev_metrics(encoder, [batch])
+    assert both["dev_mlm"] == one["dev_mlm"] > 1
+
+
 def test_dev_metrics_are_without_dropout() -> None:
     objective, encoder = build("sop", dropout=0.4)
     batches = [batch_of(objective, step) for step in range(2)]

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
 
+from filelock import FileLock, Timeout
 from rich.progress import Progress
 
 from analysis.senteval.files.sources import SOURCES, Make, Open, Source
 from data.errors import UserError, reason
-from data.files import atomic_write, read_json, write_json
+from data.files import atomic_write, read_json, refuse_links_out, write_json
 
 MANIFEST = "manifest.json"
 SECONDS = 30  # without a byte, after which a transfer is cut
@@ -62,11 +63,24 @@ def download(
         A line for each source that failed, with advice; the others are complete. Only one if no host is reached.
 
     Raises:
-        UserError: if the manifest is damaged.
+        UserError: if the manifest is damaged, another process downloads into ``folder``, or a link leaves it.
         OSError: if the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    run = _Run(folder, mirror, say, progress)
+    refuse_links_out(folder)
+    lock = FileLock(folder / ".download.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UserError(f"{folder} is in use by another download.") from None
+    try:
+        return _download(_Run(folder, mirror, say, progress), sources)
+    finally:
+        lock.release()
+        (folder / ".download.lock").unlink(missing_ok=True)
+
+
+def _download(run: _Run, sources: Sequence[Source]) -> list[str]:
     faults, silent, unreached = [], set[str](), 0
     for source in sources:
         host = urlsplit(source.url).netloc
@@ -78,7 +92,7 @@ def download(
                 unreached += 1
             places = sorted({Path(name).parent.as_posix() for name in source.files})
             faults.append(f"{', '.join(places)}: {fault}. {source.otherwise}")
-        write_json(folder / MANIFEST, run.manifest)
+        write_json(run.folder / MANIFEST, run.manifest)
     return [OFFLINE] if 0 < unreached == len(sources) else faults
 
 

@@ -329,7 +329,7 @@ def test_undefined_scores_are_none_with_and_without_a_folder(data: Path, tmp_pat
 
 
 def test_results_of_another_encoder_are_not_reused(data: Path, tmp_path: Path) -> None:
-    """Rounding errors, as between machines, do not make another encoder; a shorter input or another name does."""
+    """Rounding errors make no other encoder; a cut input, longer vectors or another name do."""
     encoder, rng = RandomVectors(dimension=32), np.random.default_rng(0)
     evaluate(encoder, data, out=tmp_path, tasks=["CR"], name="mine")
 
@@ -340,10 +340,34 @@ def test_results_of_another_encoder_are_not_reused(data: Path, tmp_path: Path) -
     def truncated(texts: list[str]) -> np.ndarray:
         return encoder.encode([text[:1000] for text in texts])
 
+    def longer(texts: list[str]) -> np.ndarray:
+        return 2 * encoder.encode(texts)
+
     assert evaluate(rounded, data, out=tmp_path, tasks=["CR"], name="mine").model["name"] == "mine"
-    for other, name in ((truncated, "mine"), (encoder, "yours")):
+    for other, name in ((truncated, "mine"), (longer, "mine"), (encoder, "yours")):
         with pytest.raises(UserError, match="another model"):
             evaluate(other, data, out=tmp_path, tasks=["CR"], name=name)
+
+
+@pytest.mark.parametrize("change", [{"signature": "abc"}, {"signature": {"a": 1}}, {"fingerprint": None}], ids=str)
+def test_results_with_a_damaged_mark_are_another_models(
+    data: Path, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    evaluate(RandomVectors(dimension=8), data, out=tmp_path, tasks=["STS12"], name="x")
+    kept = json.loads((tmp_path / "senteval.json").read_text())
+    (tmp_path / "senteval.json").write_text(json.dumps(kept | {"model": kept["model"] | change}))
+    with pytest.raises(UserError, match="another model"):
+        evaluate(RandomVectors(dimension=8, seed=7), data, out=tmp_path, tasks=["STS12"], name="x")
+
+
+def test_a_list_of_tensors_and_a_name_that_is_a_path_are_taken(data: Path) -> None:
+    encoder = RandomVectors(dimension=8)
+
+    def tensors(texts: list[str]) -> list[torch.Tensor]:
+        return [torch.tensor(row, requires_grad=True) for row in encoder.encode(texts)]
+
+    found = evaluate(tensors, data, tasks=["STS12"], name=Path("a/b"))
+    assert found.scores == evaluate(encoder, data, tasks=["STS12"]).scores and found.model["name"] == "a/b"
 
 
 def test_nothing_is_written_through_a_link(data: Path, tmp_path: Path) -> None:
@@ -451,6 +475,7 @@ def test_results_print_convert_and_compare(data: Path, tmp_path: Path) -> None:
             "tasks: there is no task 'STSB'; did you mean STSBenchmark?",
             id="unknown task in a list",
         ),
+        pytest.param(RandomVectors(), {"tasks": [3]}, "tasks: there is no task 3;", id="number of a task"),
         pytest.param(
             RandomVectors(),
             {"data": "no/such"},

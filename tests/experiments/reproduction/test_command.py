@@ -206,6 +206,11 @@ def test_an_ensemble_joins_the_best_models_on_the_figures_tasks(figure: Path) ->
     assert members() == ["D2", "R1"]
     write_results(runs[0], TREC=82.0, SST2=90.0)
     assert members() == ["D1", "R1"]
+    out = figure / "out" / f"{exhibit.name}-ensemble-1"
+    shutil.move(out, figure / "elsewhere")
+    out.symlink_to(figure / "elsewhere")
+    collected = results.collect(runs, Path("runs"), "default")
+    assert not command._ensembles(work, senteval, ensemble, collected)  # nothing is written through a link
 
 
 def test_a_run_that_is_evaluated_with_several_poolings_is_one_job(

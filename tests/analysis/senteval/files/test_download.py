@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from analysis.senteval.files import download as module
 from analysis.senteval.files.download import MANIFEST, download
@@ -25,6 +26,16 @@ from tests.analysis.evaluation_helpers import evaluate
 
 URL = "https://host.example/a/x.txt"
 UNEDITED = Source(URL, {"downstream/X/x.txt": None}, "Ask at the desk.")
+
+
+def test_a_folder_that_another_process_fills_or_with_a_link_out_of_it_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    with FileLock(folder / ".download.lock"), pytest.raises(UserError, match="is in use by another download"):
+        download(folder, [UNEDITED])
+    (folder / "downstream").symlink_to(tmp_path)
+    with pytest.raises(UserError, match="downstream is a link that leaves"):
+        download(folder, [UNEDITED])
 
 
 class Server:
