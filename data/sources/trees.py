@@ -58,7 +58,8 @@ class Trees(PairSource):
         machine: trees of a parser in addition to the gold ones, as ``gold``; none of them is held out, and those
             of held-out sentences are left out.
         gold_repeats: how many times a gold training tree occurs if there are ``machine`` ones.
-        dev_path: held-out gold trees, as ``gold``; then nothing else is held out.
+        dev_path: held-out gold trees, as ``gold``; then nothing else is held out, and training
+            trees of the same sentences are left out.
         tags: "normalised" writes part-of-speech tags as the paper does; "own" keeps them.
         function_tags: whether labels keep function tags and indices (NP-SBJ-1); else they are cut (NP).
         dev_fraction: see PairSource.

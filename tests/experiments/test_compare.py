@@ -207,7 +207,8 @@ def test_a_page_of_real_runs(
     assert command.compare(settings, passed) == 0  # impossible pairs do not count as failures
     page = (folder / "out" / "page.html").read_text(encoding="utf-8")
     output = capsys.readouterr().out
-    assert output.count("impossible") == 2 and "mask" in output and "only in word order" in output
+    assert output.count("impossible  ") == 2 and "2 missing, 2 impossible;" in output
+    assert "mask" in output and "only in word order" in output
     assert page.count("not possible") == 2 and page.count('class="map"') == 2
     assert "Not shown" not in page and "Maps and neighbours:" not in page
     assert "<b>anchor 1</b>" in page and "moved here" in page and "masked, to be predicted" in page
