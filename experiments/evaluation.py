@@ -125,7 +125,7 @@ def evaluate_run(wanted: SentEval, folder: Path, settings: Settings, display: Di
             "path": str(folder / EXPORT),
             "pooling": None,
             "vectors": None,
-            **_weights(str(folder), folder),
+            "weights": runs.read(folder).get("weights"),
         },
         wanted.protocol,
         folder,

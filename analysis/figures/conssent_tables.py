@@ -12,7 +12,7 @@ from typing import Any
 from analysis.figures import examples
 from analysis.figures.claims import Check, about_equal, above, all_of, at_most, greater
 from analysis.figures.conssent import ADAM_DEPARTURE, MULTITASK_DEPARTURE, NO_ENSEMBLE, PAPER, TASKS
-from analysis.figures.declutr_tables import PROBING
+from analysis.figures.declutr_tables import PROBING, QUICK_PROBING
 from analysis.figures.exhibits import NLI, VECTORS, Ensemble, Grid, Table, Value
 from analysis.figures.verdicts import Claim, Evidence
 
@@ -221,7 +221,7 @@ TABLE_3 = Table(
     title="ConsSent, table 3: probing tasks",
     printed_paper="conssent",
     columns=PROBING,
-    tasks=[*QUICK_TRANSFER, "Length", "WordContent", "BigramShift", "SubjNumber"],  # "all 20": of both kinds
+    tasks=[*QUICK_TRANSFER, *QUICK_PROBING],  # "all 20": of both kinds
     **TABLE_ROWS,
     scores={"probing": "probing", ALL_20: "conssent_all"},
     claims=[
