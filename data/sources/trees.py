@@ -104,19 +104,18 @@ class Trees(PairSource):
         self._files.extend((path, "dev", True) for path in held_out)
 
     def pairs(self) -> Iterator[Pair]:
-        self._held_out = {
-            pair_hash(pair)
-            for path, part, _ in self._files
-            if part == "dev"
-            for tree in read_trees(lines(path), str(path))
-            if (pair := self._pair(tree, part))
-        }
+        held_out = set[int]()  # files of held-out trees come first: the others leave their sentences out
+        for path in (path for path, part, _ in self._files if part == "dev"):
+            for pair in self._pairs(read_trees(lines(path), str(path)), "dev", held_out, gold=True):
+                held_out.add(pair_hash(pair))
+                yield pair
         if self._reader is not None:
             for name in self._reader.fileids():
                 numbered = enumerate(self._reader.raw(name).split("\n"), 1)
-                yield from self._pairs(read_trees(numbered, name), self._part, gold=True)
+                yield from self._pairs(read_trees(numbered, name), self._part, held_out, gold=True)
         for path, part, gold in self._files:
-            yield from self._pairs(read_trees(lines(path), str(path)), part, gold=gold)
+            if part != "dev":
+                yield from self._pairs(read_trees(lines(path), str(path)), part, held_out, gold=gold)
 
     def identity(self) -> Iterator[str]:
         yield f"{VERSION} {self.tags} {self.function_tags} {self.gold_repeats}"
@@ -132,26 +131,21 @@ class Trees(PairSource):
         where += [str(path) for path, _, _ in self._files]
         return {"name": self.name, "where": ", ".join(where), "licence": None}
 
-    def _pairs(self, trees: Iterable[Tree], part: Part | None, *, gold: bool) -> Iterator[Pair]:
+    def _pairs(
+        self, trees: Iterable[Tree], part: Part | None, held_out: set[int], *, gold: bool
+    ) -> Iterator[Pair]:
         for tree in trees:
-            pair = self._pair(tree, part)
-            if pair is None:
+            bare = pruned(tree, function_tags=self.function_tags)
+            if bare is None:
                 self.skipped["without words"] += 1
-            elif part == "train" and self._is_held_out(pair):
+                continue
+            pair = Pair((" ".join(words(bare)),), linearised(bare, tags=self.tags), part)
+            by_hash = part == "train" != self._part and self.part_of(pair._replace(part=None)) == "dev"
+            if by_hash or (part == "train" and pair_hash(pair) in held_out):
                 self.skipped["held out"] += 1
-            else:
-                again = gold and self.gold_repeats > 1 and self.part_of(pair) == "train"
-                yield from [pair] * (self.gold_repeats if again else 1)
-
-    def _pair(self, tree: Tree, part: Part | None) -> Pair | None:
-        bare = pruned(tree, function_tags=self.function_tags)
-        return bare and Pair((" ".join(words(bare)),), linearised(bare, tags=self.tags), part)
-
-    def _is_held_out(self, pair: Pair) -> bool:
-        """Returns whether the sentence of a training tree is among the held-out gold ones, or would be."""
-        if self._part == "train":
-            return pair_hash(pair) in self._held_out
-        return self.part_of(pair._replace(part=None)) == "dev"
+                continue
+            again = gold and self.gold_repeats > 1 and self.part_of(pair) == "train"
+            yield from [pair] * (self.gold_repeats if again else 1)
 
 
 def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree]:
