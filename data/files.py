@@ -10,11 +10,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 import yaml
+from filelock import FileLock, Timeout
 
 from data.errors import UserError, reason
 from data.schema import mismatch
@@ -272,3 +273,31 @@ def refuse_links_out(folder: Path) -> None:
         if inside.parts[0] == "trackers" and not path.is_dir() and len(inside.parts) > 1:
             continue  # wandb links its log, which the suite does not open
         raise UserError(f"{folder / inside} is a link that leaves {folder}: replace it by what it leads to.")
+
+
+@contextmanager
+def alone_in(folder: Path, use: str) -> Iterator[None]:
+    """Locks ``folder``, created if needed, against other processes with this use; removes it if it stays empty.
+
+    Raises:
+        UserError: if it is in use, cannot be written or has a link that leaves it.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    path = folder / f".{use}.lock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        refuse_links_out(folder)
+        lock = FileLock(path)
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UserError(f"{folder} is in use by another {use}.") from None
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written ({error.strerror}): name another folder.") from None
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # before others can lock it
+        lock.release()
+        with suppress(OSError):  # until one is not empty
+            for each in made:
+                each.rmdir()

@@ -19,7 +19,7 @@ from analysis.reporting.ensemble import ensemble
 from analysis.reporting.rendering import rich_table
 from analysis.reporting.tables import comparison
 from analysis.senteval.display import progress_on
-from analysis.senteval.evaluation import held, run_tasks
+from analysis.senteval.evaluation import run_tasks
 from analysis.senteval.features import embed_file
 from analysis.senteval.protocols import PROTOCOLS, Protocol
 from analysis.senteval.results import FILE, Results, read_results
@@ -27,7 +27,7 @@ from analysis.settings import EvaluationSettings
 from analysis.training_evaluation import SentEval
 from data.display import wide_console
 from data.errors import UserError
-from data.files import refuse_links_out
+from data.files import alone_in, refuse_links_out
 from encoders.base import Encoder
 from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
@@ -156,7 +156,7 @@ def _evaluate(
     """
     display.fact("protocol", f"{protocol.name}: {protocol.source}")
     display.fact("results", str(out / FILE))
-    with held(out), progress_on(display.console) as watch:
+    with alone_in(out, "evaluation"), progress_on(display.console) as watch:
         results = run_tasks(
             open_encoder, model, protocol, fingerprint=fingerprint, out=out, watch=watch, **options
         )
@@ -180,7 +180,7 @@ def combine(settings: EvaluationSettings) -> Path:
     display = Display()
     display.fact("ensemble", ", ".join(members))
     display.fact("results", str(out / FILE))
-    with held(out):
+    with alone_in(out, "evaluation"):
         results = ensemble(members, out, settings.tasks)
     display.fact("weights", "dev performance of each task, normalised; equal where there is no dev set (STS12-16)")
     for task in results.model["left_out"]:

@@ -6,15 +6,14 @@ Each distinct sentence is embedded once; the result of a task is written as soon
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
 from rich.console import Console
 
 from analysis.senteval import task_evaluation
@@ -25,7 +24,7 @@ from analysis.senteval.protocols import PROTOCOLS, Protocol
 from analysis.senteval.results import FILE, Results, completed, read_results, write_results
 from analysis.senteval.tasks import TASKS, Task, available, roots
 from data.errors import UserError
-from data.files import atomic_write, refuse_links_out
+from data.files import alone_in, atomic_write
 from data.randomness import PROBE_VECTORS, generator
 
 _SHORT = "A man is playing a guitar."
@@ -102,7 +101,7 @@ def evaluate(
     name = str(name or getattr(encode, "__name__", None) or type(encode).__name__)
     with ExitStack() as stack:
         if out is not None:
-            stack.enter_context(held(Path(out)))
+            stack.enter_context(alone_in(Path(out), "evaluation"))
         function = _Function(encoding)
         signature = function.signature()
         mark = hashlib.sha256(signature.tobytes() + name.encode()).hexdigest()
@@ -293,33 +292,6 @@ def digest_files(task: Task, place: Path) -> str:
         with (place / name).open("rb") as file:
             found.update(hashlib.file_digest(file, "sha256").digest())
     return found.hexdigest()
-
-
-@contextmanager
-def held(out: Path) -> Iterator[None]:
-    """Locks ``out`` against other processes; removes it if it stays empty.
-
-    Raises:
-        UserError: if it is in use, cannot be written or has a link that leaves it.
-    """
-    made = [folder for folder in (out, *out.parents) if not folder.exists()]
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        refuse_links_out(out)
-        lock = FileLock(out / ".evaluation.lock")
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise UserError(f"{out} is in use by another evaluation.") from None
-    except OSError as error:
-        raise UserError(f"{out} cannot be written ({error.strerror}): out=<folder> names another.") from None
-    try:
-        yield
-    finally:
-        lock.release()
-        (out / ".evaluation.lock").unlink(missing_ok=True)
-        with suppress(OSError):  # until one is not empty
-            for folder in made:
-                folder.rmdir()
 
 
 class _Function:

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
 
-from filelock import FileLock, Timeout
 from rich.progress import Progress
 
 from analysis.senteval.files.sources import SOURCES, Make, Open, Source
 from data.errors import UserError, reason
-from data.files import atomic_write, read_json, refuse_links_out, write_json
+from data.files import alone_in, atomic_write, read_json, write_json
 
 MANIFEST = "manifest.json"
 SECONDS = 30  # without a byte, after which a transfer is cut
@@ -63,21 +62,11 @@ def download(
         A line for each source that failed, with advice; the others are complete. Only one if no host is reached.
 
     Raises:
-        UserError: if the manifest is damaged, another process downloads into ``folder``, or a link leaves it.
-        OSError: if the folder cannot be written.
+        UserError: if the manifest is damaged, another process downloads into ``folder``, it cannot be written or a
+            link leaves it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    refuse_links_out(folder)
-    lock = FileLock(folder / ".download.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise UserError(f"{folder} is in use by another download.") from None
-    try:
+    with alone_in(folder, "download"):
         return _download(_Run(folder, mirror, say, progress), sources)
-    finally:
-        lock.release()
-        (folder / ".download.lock").unlink(missing_ok=True)
 
 
 def _download(run: _Run, sources: Sequence[Source]) -> list[str]:
