@@ -22,7 +22,6 @@ from analysis.runs import comparable, mixed_probes, read
 from analysis.settings import HeldOutSettings
 from data.display import printable
 from data.errors import UserError
-from data.files import read_yaml
 from data.schema import dotted
 
 COLUMNS = ("start", "trained", "chance")
@@ -124,11 +123,10 @@ def _caption(scores: dict[str, float | None], facts: Mapping[str, Any]) -> list[
 
 
 class NamedRun(NamedTuple):
-    """A named run, as read by ``analysis.runs.read``, and its configuration."""
+    """A named run, as read by ``analysis.runs.read``."""
 
     name: str
     run: Mapping[str, Any]
-    config: Mapping[str, Any]
 
 
 class Row(NamedTuple):
@@ -144,19 +142,19 @@ def table(given: Sequence[NamedRun]) -> list[Row]:
     """Builds a row for each name and score.
 
     Raises:
-        UserError: if a run has no scores, is named twice, or differs from others of its name not only in seed.
+        UserError: if a run has no scores or is named twice, or if runs of one name differ in more than their seed.
     """
     groups: dict[str, list[dict[str, dict[str, float | None]]]] = {}
     firsts: dict[str, NamedRun] = {}
-    places = [Path(run["path"]).resolve() for _, run, _ in given]
+    places = [Path(run["path"]).resolve() for _, run in given]
     if twice := [place for place in dict.fromkeys(places) if places.count(place) > 1]:
         raise UserError(f"{twice[0]} is named twice: each run counts once.")
     for one in given:
-        name, run, _ = one
-        if other := _difference(firsts.setdefault(name, one), one):
-            raise UserError(f"{name} would be the mean of runs that differ: {other}. Give them names.")
+        name, run = one
         if not run.get("trained"):
             raise UserError(f"{run['path']} has no held-out scores: {run['problem'] or 'it is not finished'}.")
+        if other := _difference(firsts.setdefault(name, one), one):
+            raise UserError(f"{name} would be the mean of runs that differ: {other}. Give them names.")
         found = {column: in_percent(run.get(column) or {}) for column in COLUMNS}
         both = found["start"] | found["trained"]
         found["chance"] = {key: found["chance"].get(key, chance(key, both)) for key in both}
@@ -174,7 +172,7 @@ def table(given: Sequence[NamedRun]) -> list[Row]:
 def _difference(one: NamedRun, other: NamedRun) -> str:
     """Describes the first setting, other than the seed, in which two runs differ; "" if there is none."""
     first, second = (
-        {key: value for key, value in dotted(comparable(run.config)) if key != "seed"}
+        {key: value for key, value in dotted(comparable(run.run["config"])) if key != "seed"}
         | {"weights": run.run.get("weights"), "the probes' version": run.run.get("version")}
         for run in (one, other)
     )
@@ -214,14 +212,11 @@ def _named(given: str, by: Sequence[str]) -> NamedRun:
         what = f" is not the folder of a run: it has no {CONFIG}" if exists else ": there is no such folder"
         raise UserError(f"{path}{what}.")
     run = read(Path(path))
-    if run["problem"] is not None:  # reported by ``table``, which needs its scores
-        return NamedRun(name or str(run["run"]), run, {})
-    config = read_yaml(Path(path) / CONFIG)
-    if by and not name:
-        name = config_label(config, by) or ""
+    if by and not name and run["problem"] is None:  # ``table`` reports a problem
+        name = config_label(run["config"], by) or ""
         if not name:
             raise UserError(f"{path}: its {CONFIG} has none of by=[{','.join(by)}].")
-    return NamedRun(name or str(run["run"]), run, config)
+    return NamedRun(name or str(run["run"]), run)
 
 
 def run(settings: HeldOutSettings) -> None:

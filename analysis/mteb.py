@@ -74,7 +74,7 @@ def find_tasks(names: Sequence[str] | None, benchmark: str | None) -> list[Any]:
     """Returns mteb's tasks of these names, or those of a benchmark.
 
     Raises:
-        UserError: if there is none of a name.
+        UserError: if a name is unknown.
     """
     try:
         return list(mteb.get_tasks(names) if names else mteb.get_benchmark(benchmark).tasks)
@@ -86,9 +86,9 @@ def evaluate_task(encoder: MTEBEncoder, task: Any, cache: Any) -> float:
     """Returns the main score of a task, in percent: the mean of its splits and languages.
 
     Args:
-        encoder: is evaluated.
+        encoder: encoder to evaluate.
         task: an ``AbsTask`` of mteb.
-        cache: a ``ResultCache`` of mteb; what it holds of the task is not computed again.
+        cache: a ``ResultCache`` of mteb; cached results are not computed again.
 
     Raises:
         UserError: if the task's data cannot be read, or its result not written or read again.
@@ -101,11 +101,11 @@ def evaluate_task(encoder: MTEBEncoder, task: Any, cache: Any) -> float:
         raise UserError(f"{path} is damaged: remove it, and the task will be evaluated again.") from None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what concerns the user is logged besides
+            warnings.simplefilter("ignore")  # mteb logs what users need
             results = mteb.evaluate(encoder, task, cache=cache, co2_tracker=False, show_progress_bar=False)
     except UserError as error:
         raise UserError(f"{name}: {error}") from error
-    except Exception as error:  # tasks raise what they like: no data, no network, no disk space
+    except Exception as error:  # tasks raise errors of any type
         raise UserError(f"{name}: {type(error).__name__}: {reason(error)}.") from error
     return 100 * float(results.task_results[0].validate_and_filter_scores(task).get_score())
 
@@ -146,7 +146,7 @@ def run(settings: MTEBSettings) -> None:
     tasks = find_tasks(settings.tasks, settings.benchmark)
     models = list(open_models(settings))
     try:
-        cache = mteb.ResultCache(Path(settings.out))
+        cache = mteb.ResultCache(Path(settings.out).expanduser())
     except OSError as error:
         raise UserError(f"{settings.out} cannot be used: {reason(error)}. out=<folder> names another.") from error
     if (why := network.unreachable()) is not None:  # else each task is tried for 24 s

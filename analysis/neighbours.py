@@ -9,7 +9,7 @@ line comes first. Vectors are cached, so a second query of the same file needs n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from pathlib import Path
@@ -129,14 +129,16 @@ def run(settings: NeighboursSettings) -> None:
     """
     texts = list(settings.queries)
     if settings.queries_file is not None:
-        texts += [line.text for line in stream(Path(settings.queries_file)) if line.text.strip()]
+        texts += [line.text for line in stream(Path(settings.queries_file).expanduser()) if line.text.strip()]
     queries = list(dict.fromkeys(query for query in texts if query.strip()))
     if not queries:
         raise UserError(f"{settings.queries_file} holds no query.")
     found: list[tuple[str, dict[str, list[Neighbour]]]] = []
     records = []
+    path = Path(settings.sentences).expanduser()
     for model in open_models(settings):
-        near = neighbours(queries, _numbered(Path(settings.sentences)), model.rows, settings.k)
+        sentences = ((line.number, line.text) for line in stream(path) if line.text.strip())
+        near = neighbours(queries, sentences, model.rows, settings.k)
         if not any(near):
             raise UserError(f"{settings.sentences} holds no sentence other than the queries.")
         by_query = dict(zip(queries, near, strict=True))
@@ -147,7 +149,3 @@ def run(settings: NeighboursSettings) -> None:
         records.append({"model": model.facts(), "queries": lists})
     print(_FORMATS[settings.format](found))
     write_result(settings.out, {"neighbours": records, "sentences": settings.sentences, "k": settings.k})
-
-
-def _numbered(path: Path) -> Iterator[tuple[int, str]]:
-    return ((number, line.text) for number, line in enumerate(stream(path), start=1) if line.text.strip())

@@ -89,7 +89,8 @@ def content(part: Part, rng: np.random.Generator) -> Questions:
     words: list[str] = []
     for sentence, positive in zip(part, chosen, strict=True):
         inside = {word.lower() for word in sentence.words}
-        outside = next((word for word in _sample(chosen, rng) if word.lower() not in inside), None)
+        drawn = (chosen[i] for i in rng.integers(len(chosen), size=100))
+        outside = next((word for word in drawn if word.lower() not in inside), None)
         if outside is not None:
             sentences += [sentence.text] * 2
             words += [positive, outside]
@@ -118,10 +119,6 @@ def _bin(sentence: Sentence) -> int | None:
     """Returns the bin of the sentence's number of words; None if it is in none."""
     words = len(sentence.words)
     return next((number for number, (low, high) in enumerate(LENGTH_BINS) if low <= words <= high), None)
-
-
-def _sample(words: Sequence[str], rng: np.random.Generator, most: int = 100) -> Sequence[str]:
-    return [words[i] for i in rng.integers(len(words), size=most)]
 
 
 def _labelled(part: Part, label: Callable[[Sentence], int | None]) -> Questions:

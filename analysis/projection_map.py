@@ -217,7 +217,7 @@ def run(settings: ProjectionMapSettings) -> None:
     Raises:
         UserError: if the data cannot be read, or the plots not written.
     """
-    path, seed = Path(settings.data), settings.seed
+    path, seed = Path(settings.data).expanduser(), settings.seed
     labels = None if settings.labels is None else [*map(str, settings.labels)]
     data = sample(read(path, labels), settings.sample, seed)
     source = re.sub(r"\.(tsv|txt)(\.gz)?$", "", path.name)
@@ -228,7 +228,7 @@ def run(settings: ProjectionMapSettings) -> None:
         figure = draw(points, data, scores, model=model.name, source=source)
         name = re.sub(r"[^\w.+-]+", "_", f"{source}-{model.name}")
         try:
-            paths = [str(path) for path in style.save(figure, Path(settings.folder), name)]
+            paths = [str(path) for path in style.save(figure, Path(settings.folder).expanduser(), name)]
         except OSError as error:
             raise UserError(
                 f"{settings.folder} cannot be written ({reason(error)}): folder=<folder> names another."

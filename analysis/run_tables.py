@@ -16,7 +16,8 @@ from rich.text import Text
 
 from analysis.quick import PERCENTAGES, Scores
 from analysis.runs import NAMED, is_number, mixed_probes
-from analysis.senteval.averages import average_title
+from analysis.senteval.averages import LISTED, average_title
+from data.display import is_number as reads_as_number
 from data.display import printable
 from data.errors import UserError
 from data.schema import dotted
@@ -29,7 +30,6 @@ for _score in PERCENTAGES:
     QUICK.setdefault(f"{_score.group}s" if _score.group else _score.key, []).append(_score.key)
 MOST_VALUES = 8  # of a key that are listed
 HEADING = 24  # characters of a line of an average's heading
-AVERAGES = ("declutr_downstream", "probing", "sts_spearman_mean")  # averages of senteval.json that are listed
 
 
 def fields(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,9 +80,8 @@ def none_selected(rows: list[dict[str, Any]], where: str) -> str:
 
 
 def _holds(found: Any, sign: str, value: str) -> bool:
-    number = _as_number(value)
-    if is_number(found) and number is not None:
-        return COMPARISONS[sign](found, number)
+    if is_number(found) and reads_as_number(value):
+        return COMPARISONS[sign](found, float(value))
     return sign in ("=", "!=") and COMPARISONS[sign](_as_text(found), value)
 
 
@@ -115,13 +114,6 @@ def _require_key(rows: list[dict[str, Any]], key: str, option: str) -> None:
         raise UserError(f"{option}={key}: no run has such a key. {hint}")
 
 
-def _as_number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 def _as_text(value: Any) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -134,7 +126,7 @@ def shared(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def mean_table(rows: list[dict[str, Any]]) -> Table:
     """Builds a table of means and sample standard deviations over finished runs that differ only in their seed."""
-    everywhere, newest = shared(rows), max((row["version"] or 1 for row in rows), default=1)
+    everywhere, newest = shared(rows), max((row.get("version") or 1 for row in rows), default=1)
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if row["state"] == "finished":
@@ -207,7 +199,7 @@ def _averages(row: Mapping[str, Any]) -> dict[tuple[str, tuple[str, ...]], float
     return {
         (label, tuple(over.get(label, {}).get("tasks") or ())): value
         for label, value in (row.get("senteval") or {}).items()
-        if label.split(" (")[0] in AVERAGES
+        if label.split(" (")[0] in LISTED
     }
 
 

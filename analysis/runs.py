@@ -148,11 +148,11 @@ def read(folder: Path) -> dict[str, Any]:
 
     Returns:
         ``run`` (its name), ``path``, ``state`` ("finished", "unfinished", "broken"), ``problem`` (a line if
-        it is broken), and if known ``objective``, ``encoder``, ``corpus``, ``budget`` (names), ``seed``,
-        ``weights``, ``vectors`` (file of word vectors to begin with), ``steps``, ``tokens``, ``loss``, ``start``,
-        ``trained`` and ``chance`` (scores of quick.json), ``version`` (of its probes), ``facts`` (what scores
-        depend on), ``senteval`` (averages of senteval.json), ``over`` (their tasks), ``special`` (its overrides,
-        as ``special`` returns them), ``config`` and ``environment`` (of environment.json).
+        it is broken), and if known ``objective``, ``encoder``, ``corpus``, ``budget``, ``origin`` (names),
+        ``seed``, ``weights``, ``vectors`` (file of word vectors to begin with), ``steps``, ``tokens``, ``loss``,
+        ``start``, ``trained`` and ``chance`` (scores of quick.json), ``version`` (of its probes), ``facts``
+        (what scores depend on), ``senteval`` (averages of senteval.json), ``over`` (their tasks), ``special``
+        (its overrides, as ``special`` returns them), ``config`` and ``environment`` (of environment.json).
     """
     row: dict[str, Any] = {"run": folder.name, "path": str(folder), "state": "unfinished", "problem": None}
     try:
@@ -175,8 +175,8 @@ def read(folder: Path) -> dict[str, Any]:
             _checked(kind, read_json(folder / name), name) if (folder / name).exists() else {}
             for kind, name in ((Quick, "quick.json"), (SentEval, "senteval.json"))
         )
-        row |= {column: quick.get(column) or {} for column in ("start", "trained", "chance", "facts")}
         row["version"] = probes_version(quick) if quick else None
+        row |= {column: quick.get(column) or {} for column in ("start", "trained", "chance", "facts")}
         row |= {"senteval": senteval.get("averages") or {}, "over": senteval.get("averages_over") or {}}
         row["weights"] = quick.get("weights") or names.get("weights") or config.get("weights")  # "auto" resolved
         if (folder / "encoder").is_dir():

@@ -17,7 +17,9 @@ STSB = "STSBenchmark"
 
 
 class SentEval:
-    """Evaluates on held-out text as ``quick.evaluate`` does, and on SentEval.
+    """Evaluates a run on held-out text as ``quick.evaluate`` does, and during training on STS-B's dev set.
+
+    ``experiments.evaluation.evaluate_run`` evaluates the tasks at the end.
 
     Args:
         data: SentEval's folder, with ``downstream`` and ``probing``.

@@ -25,7 +25,6 @@ class Curve(NamedTuple):
     x: np.ndarray
     y: np.ndarray
     encoder: str
-    dash: str
     points: bool = False
 
 

@@ -137,7 +137,7 @@ def _curves(page: Page) -> list[tuple[str, str, dict[str, Any]]]:
     for objective in page.objectives:
         runs = [run for run in finished(page.runs) if run.objective == objective]
         for part in dict.fromkeys(part for run in runs for part in run.loss_parts):
-            if curves := [curve for run in runs for curve in _curves_of(page, run, part)]:
+            if curves := [curve for run in runs for curve in _curves_of(run, part)]:
                 title = f"{objective}: {part.replace('_', ' ')}" + " loss" * (part != "loss")
                 found.append((objective, title, charts.panel(curves, _chance_level(runs, part))))
     return found
@@ -149,18 +149,17 @@ def _chance_level(runs: Sequence[Run], part: str) -> float | None:
     return levels.pop() if len(levels) == 1 else None
 
 
-def _curves_of(page: Page, run: Run, part: str) -> list[Curve]:
+def _curves_of(run: Run, part: str) -> list[Curve]:
     name = f"{run.name}, seed {run.seed}"
-    look = run.encoder, charts.DASHES[page.encoders.index(run.encoder) % len(charts.DASHES)]
     curves = []
     tokens, values = run.curve(part)
     if len(values):
         mean = smooth(values, max(1, round(SMOOTHING * len(values))))
         few = np.unique(np.linspace(0, len(mean) - 1, min(POINTS, len(mean))).astype(int))
-        curves.append(Curve(name, tokens[few], mean[few], *look, points=len(few) == 1))
+        curves.append(Curve(name, tokens[few], mean[few], run.encoder, points=len(few) == 1))
     held_out = run.curve(f"dev_{part}")
     if len(held_out[0]):
-        curves.append(Curve(f"{name}, held out", *held_out, *look, points=True))
+        curves.append(Curve(f"{name}, held out", *held_out, run.encoder, points=True))
     return curves
 
 

@@ -91,7 +91,7 @@ TREC_MRPC = ("TREC", "MRPC")
 # The split is not stated: test, as in the tables that the printed values are from.
 FIGURE_1 = Figure(
     id="conssent/fig1",
-    title="ConsSent, figure 1: TREC, MRPC and STS-B along k",
+    title="ConsSent, figure 1: TREC, MRPC and STS-B by k",
     y="accuracy, or Pearson x 100, on test, %",
     panels=["TREC", "MRPC", "STS-B"],
     scores={"TREC": "TREC.test", "MRPC": "MRPC.accuracy", "STS-B": "STSBenchmark.pearson"},
@@ -143,7 +143,7 @@ FIGURE_1 = Figure(
 
 FIGURE_2 = Figure(
     id="conssent/fig2",
-    title="ConsSent, figure 2: three probing tasks along k",
+    title="ConsSent, figure 2: three probing tasks by k",
     y="accuracy on test, %",
     panels=["WC", "BShift", "SubjNum"],
     scores={"WC": "WordContent.test", "BShift": "BigramShift.test", "SubjNum": "SubjNumber.test"},

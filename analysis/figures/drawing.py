@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -27,11 +28,12 @@ LETTERS = 12  # of an axis label in an inch of height
 PANEL, TALL = 2.5, 3.5  # heights in inches of one of several panels, and of a single one
 MOST_ACROSS = 3
 BOXED = 4  # the fewest scores for a box
-KEYS = {
+KEYS = {  # where several scores lie at one place
     "line": "Filled: mean; bar: ± 1 standard deviation over seeds and settings; small dots: single scores.",
     "distribution": "Dots: single scores; box: quartiles and median, whiskers to 1.5 times the box; dotted: mean.",
     "bars": "Bar: mean (the axis does not start at 0); whisker: ± 1 standard deviation; dots: single scores.",
 }
+SINGLE_KEYS = {"line": "", "distribution": KEYS["distribution"], "bars": "The axis does not start at 0."}
 PRINTED_KEY = "Open: printed in the paper{apart}."
 
 
@@ -106,7 +108,8 @@ def picture(figure: Figure, points: Sequence[Point], note: str) -> Picture:
     apart = any(_far(figure, points, panel) for panel in panels)
     height = rows * ((PANEL if len(panels) > 1 else TALL) + 0.5 * apart) + 0.3
     printed = PRINTED_KEY.format(apart=", on a scale of its own" if apart else "")
-    keys = [KEYS[figure.kind], *([printed] if figure.printed else [])]
+    repeated = max(Counter((p.panel, p.group, p.x) for p in points).values(), default=1) > 1
+    keys = [(KEYS if repeated else SINGLE_KEYS)[figure.kind], *([printed] if figure.printed else [])]
     whole, body = framed(figure, note, height, keys)
     heights = (1.0, 2.8) if apart else (1.0,)
     grid = body.add_gridspec(rows * len(heights), across, height_ratios=heights * rows)
@@ -116,7 +119,7 @@ def picture(figure: Figure, points: Sequence[Point], note: str) -> Picture:
         above = body.add_subplot(grid[row * 2, column], sharex=axes) if apart else axes
         ours = [point for point in points if point.panel == panel]
         marks = [mark for mark in figure.printed if mark.panel == panel]
-        places = (_Clusters if figure.kind == "bars" else _Places)(figure, groups, ticks)
+        places = (_Clusters if figure.kind == "bars" else _Places)(figure, groups, ticks, repeated)
         _DRAWN[figure.kind](axes, ours, places, series)
         _printed(above, marks, places, series)
         places.label(axes)
@@ -140,9 +143,9 @@ def picture(figure: Figure, points: Sequence[Point], note: str) -> Picture:
 
 
 class _Places:
-    """Positions on the x axis by group and tick."""
+    """Positions on the x axis by group and tick; error bars of ``repeated`` scores stand side by side."""
 
-    def __init__(self, figure: Figure, groups: Sequence[str], ticks: Sequence[str]) -> None:
+    def __init__(self, figure: Figure, groups: Sequence[str], ticks: Sequence[str], repeated: bool) -> None:
         self.groups, self.ticks = list(groups), list(ticks)
         linear = figure.scale == "linear" and all(map(is_number, ticks))
         self.at = {x: float(x) if linear else float(i) for i, x in enumerate(ticks)}
@@ -150,8 +153,8 @@ class _Places:
         self.step = min(np.diff(sorted(self.at.values())), default=1.0)
         if figure.kind == "distribution":  # groups stand side by side
             self.width = 0.8 * self.step / max(1, len(groups))
-        else:  # error bars of several lines do not overlap
-            self.width = self.step * min(0.05, (0.15 if linear else 0.3) / max(1, len(groups)))
+        else:
+            self.width = self.step * min(0.05, 0.4 / max(1, len(groups))) * repeated
 
     def __call__(self, group: str, x: str) -> float:
         return self.at[x] + (self.groups.index(group) - (len(self.groups) - 1) / 2) * self.width
@@ -166,8 +169,8 @@ class _Places:
 class _Clusters(_Places):
     """Positions of clusters of bars, one for each group, with a bar for each tick; without ticks one bar."""
 
-    def __init__(self, figure: Figure, groups: Sequence[str], ticks: Sequence[str]) -> None:
-        super().__init__(figure, groups, ticks)
+    def __init__(self, figure: Figure, groups: Sequence[str], ticks: Sequence[str], repeated: bool) -> None:
+        super().__init__(figure, groups, ticks, repeated)
         self.width = 0.84 / max(1, len(ticks))
 
     def __call__(self, group: str, x: str) -> float:

@@ -104,12 +104,12 @@ SIZES = ("teaching", "paper")
 
 
 # Table 2. As in the paper (section 9) every row but the first joins two encoders, each of which may be in several
-# rows. Without SentEval's data every encoder is a row, as only.row="[+STN,'+STN +Fr +De, one encoder']" has it
-# where the data is there; the paper's claims are of the joined ones only. A task without data learns from
-# generated pairs, as shown in the row's name. At teaching size encoders are narrow, decoders know 3,000 words,
-# not 30,000, whose scores would take most of the compute, and every second update is of inference, not every
-# eleventh, which leaves it too few to learn from in so short a run; word vectors to begin with
-# (encoder.vectors=<file>) and budget.flops=2e13 let it learn on real pairs.
+# rows. Without SentEval's data every encoder is its own row; with the data,
+# only.row="[+STN,'+STN +Fr +De, one encoder']" selects them. The paper's claims are of the joined ones only. A
+# task without data learns from generated pairs, as shown in the row's name. At teaching size encoders are narrow,
+# decoders know 3,000 words, not 30,000, whose scores would take most of the compute, and every second update is of
+# inference, not every eleventh, which leaves it too few to learn from in so short a run; word vectors to begin
+# with (encoder.vectors=<file>) and budget.flops=2e13 let it learn on real pairs.
 def encoder(label: str, tasks: str, widths: tuple[int, int], *more: str, forward: bool = False) -> Value:
     """Returns an encoder trained on ``tasks``, of the widths at teaching size and at the paper's."""
     one_way = ["encoder.bidirectional=false"] * forward
@@ -260,7 +260,6 @@ def evaluation_table(
         evaluation=evaluation,
         settings=settings,
         needs=needs,
-        protocol="gensen",
         **row,
         departures=[NOT_EXPANDED, NLI_EVERY, *more],
     )

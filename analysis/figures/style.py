@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -128,10 +127,8 @@ def save_pictures(figure: Figure, folder: Path, name: str) -> list[Path]:
     paths = [folder / f"{name}.{kind}" for kind in ("pdf", "png")]
     with look():
         for path, metadata in ((paths[0], {"CreationDate": None}), (paths[1], {"Software": None})):
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format=path.suffix[1:], dpi=DPI, metadata=metadata)
             with atomic_write(path, "wb") as file:
-                file.write(buffer.getvalue())
+                figure.savefig(file, format=path.suffix[1:], dpi=DPI, metadata=metadata)
     return paths
 
 

@@ -26,7 +26,7 @@ NAMES = {
     "QuickThoughts": "quick_thoughts",
     "SimCSE": "simcse",
 }
-# QuickThoughts brings an optimizer of its own.
+# QuickThoughts has its own optimizer by default.
 ALIKE = {"QuickThoughts": ["optimizer=adamw", "schedule=slanted_triangular", "gradient_norm=1.0"]}
 # From the bundled start: as in +experiment=declutr/mini. SimCSE learns from dropout only.
 MASKING, TEMPERATURE = "objective.mlm_probability=0.3", "objective.temperature=0.02"

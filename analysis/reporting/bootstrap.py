@@ -23,7 +23,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from analysis.reporting.matching import expanded, named, results_folder
-from analysis.senteval.averages import RULES, Average, average_title
+from analysis.senteval.averages import LISTED, RULES, Average, average_title
 from analysis.senteval.records import PUBLISHED, incomparable
 from analysis.senteval.results import FILE, read_results
 from analysis.senteval.scores import metric_name
@@ -38,9 +38,6 @@ FOLDER = "predictions"
 MOST_BYTES = 1 << 30  # limit for the arrays of a task
 LARGEST = 1e30  # limit for predictions, so that their squares and sums do not overflow
 _CELLS = 100_000  # counts at a time: fits in the cache
-
-METRICS = ("accuracy", "f1", "accuracy+f1", "pearson", "spearman", "pearson.mean", "spearman.mean", "spearman.all")
-AVERAGED = ("declutr_downstream", "probing", "sts_spearman_mean")  # names in analysis.senteval.averages
 
 
 class Predictions(NamedTuple):
@@ -121,32 +118,18 @@ def metrics(task: str, predictions: Predictions) -> tuple[str, ...]:
     return "spearman", "pearson"
 
 
-def compare(
-    a: Predictions,
-    b: Predictions,
-    metric: str,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Difference:
-    """Computes the difference A - B in ``metric`` (one of METRICS), in points, with its bootstrap interval.
+def _resampled(
+    a: Predictions, b: Predictions, metric: str, resamples: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Computes the observed difference A - B, then that of each resample, as shares, of shape (1 + resamples,).
 
     An undefined correlation counts as 0, as in the toolkit.
 
     Raises:
         UserError: if the two are predictions for different examples.
     """
-    return _difference(_resampled(a, b, metric, resamples, np.random.default_rng(seed)))
-
-
-def _resampled(
-    a: Predictions, b: Predictions, metric: str, resamples: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Computes the observed difference, then that of each resample, as shares, of shape (1 + resamples,)."""
     if not a.same_examples(b) or a.predicted.ndim != b.predicted.ndim:
         raise UserError("The two have different test examples: evaluate both on the same data.")
-    if metric not in METRICS:
-        raise ValueError(f"metric must be one of {METRICS}. Got {metric!r} instead.")
     groups = np.zeros_like(a.strata) if metric.endswith(".all") else a.strata
     strata = [np.flatnonzero(groups == value) for value in np.unique(groups)]
     found = np.zeros(1 + resamples)
@@ -277,7 +260,7 @@ def compare_folders(
 ) -> dict[tuple[str, str], Difference]:
     """Computes the differences by task and metric over ``tasks``, or all tasks with predictions in both folders.
 
-    The averages AVERAGED follow if at least half of their tasks are there, keyed by ``Average.label`` and "mean".
+    The averages LISTED follow if at least half of their tasks are there, keyed by ``Average.label`` and "mean".
     The caption task has no predictions: its scores are means over splits of images.
 
     ``progress`` is called with the share done, 0 to 1.
@@ -288,6 +271,8 @@ def compare_folders(
     found = [{path.stem for path in (folder / FOLDER).glob("*.npz")} for folder in (a, b)]
     for folder, names in zip((a, b), found, strict=True):
         if lacking := [task for task in tasks if task not in names]:
+            if lacking[0] == "ImageCaptionRetrieval":
+                raise UserError("ImageCaptionRetrieval has no predictions: its scores are means over images.")
             raise UserError(f"There is no {folder / FOLDER / lacking[0]}.npz: evaluate {lacking[0]} first.")
         if not names:
             raise UserError(
@@ -325,9 +310,9 @@ def _incomparable_tasks(folders: Sequence[Path]) -> set[str]:
 def _averages(
     resampled: Mapping[tuple[str, str], np.ndarray], apart: Collection[str]
 ) -> dict[tuple[str, str], Difference]:
-    """Computes the differences of AVERAGED from the output of ``_resampled`` by task and metric."""
+    """Computes the differences of the averages LISTED from the output of ``_resampled`` by task and metric."""
     result = {}
-    for rule in (RULES[name] for name in AVERAGED):
+    for rule in (RULES[name] for name in LISTED):
         [metrics] = rule.groups
         keys = {task: (task, "accuracy" if metric == "test" else metric) for task, metric in metrics.items()}
         known = {task: resampled[key] for task, key in keys.items() if key in resampled}

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from analysis.senteval.records import RECALLS, STS
-from data.errors import UserError
 
 FOLDER = Path(__file__).resolve().parents[1] / "paper_tables"
 
@@ -79,7 +78,6 @@ _TABLES = {
     "gensen_table6": _Table("gensen", "test", {}),
     "gensen_table7": _Table("gensen", "test", {}),
 }
-PAPERS = tuple(dict.fromkeys(table.paper for table in _TABLES.values()))
 
 _COLUMNS: dict[str, Key] = {
     **{name.lower(): (name, "test") for name in ("MR", "CR", "SUBJ", "MPQA", "SST2", "SST5", "TREC", "SNLI")},
@@ -118,16 +116,8 @@ def _column(name: str, table: _Table) -> Key | None:
 
 @cache
 def read_table(table: str) -> tuple[dict[str, str], ...]:
-    """Reads a CSV of ``analysis/paper_tables``: rows from column to text, as printed.
-
-    Raises:
-        UserError: if there is no such table.
-    """
-    path = FOLDER / f"{table}.csv"
-    if not path.is_file():
-        names = ", ".join(sorted(file.stem for file in FOLDER.glob("*.csv")))
-        raise UserError(f"There is no printed table {table}; there are {names}.")
-    with path.open(encoding="utf-8", newline="") as file:
+    """Reads a CSV of ``analysis/paper_tables``: rows from column to text, as printed."""
+    with (FOLDER / f"{table}.csv").open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file))
 
 
@@ -136,12 +126,7 @@ def printed(table: str) -> tuple[PrintedRow, ...]:
     """Reads the rows of a printed table of SentEval scores, in percent (GenSen prints SICK-R on a scale of 0-1).
 
     Empty cells are left out, and so are columns that are neither a task's score nor an average (sizes, deltas).
-
-    Raises:
-        UserError: if there is no such table.
     """
-    if table not in _TABLES:
-        raise UserError(f"There is no printed table {table} of SentEval scores; there are {', '.join(_TABLES)}.")
     facts = _TABLES[table]
     result = []
     for line in read_table(table):
@@ -158,13 +143,7 @@ def printed(table: str) -> tuple[PrintedRow, ...]:
 
 
 def paper_rows(paper: str, split: str) -> list[PrintedRow]:
-    """Returns all rows of ``paper`` on "test" or "dev"; rows of one name and block are merged over its tables.
-
-    Raises:
-        UserError: if there is no such paper.
-    """
-    if paper not in PAPERS:
-        raise UserError(f"There are no printed tables of {paper}; there are those of {', '.join(PAPERS)}.")
+    """Returns all rows of ``paper`` on "test" or "dev"; rows of one name and block are merged over its tables."""
     joined: dict[tuple[str, str], PrintedRow] = {}
     for name, table in _TABLES.items():
         if (table.paper, table.split) == (paper, split):

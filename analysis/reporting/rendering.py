@@ -29,7 +29,7 @@ _HEADING = 16  # characters of a line of a heading, unless a word is longer
 
 @dataclass(frozen=True)
 class Row:
-    """A model's cells; ``source`` is "ours" or the paper that prints them; means have ``deviations``.
+    """A model's cells; ``source`` is "ours", the paper that prints them or a note; means have ``deviations``.
 
     ``count`` is the number of results averaged.
     """
@@ -70,7 +70,7 @@ class Grid:
 
 
 def score_cell(value: float, deviation: float | None = None) -> Cell:
-    """Formats an own score: "80.00", or with its standard deviation "80.00 ± 0.31"."""
+    """Formats a score computed here: "80.00", or with its standard deviation "80.00 ± 0.31"."""
     return Cell(value, f"{value:.2f}" + ("" if deviation is None else f" ± {deviation:.2f}"))
 
 

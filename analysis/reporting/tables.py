@@ -43,7 +43,7 @@ def comparison(
     interval: bool = False,
     against: str | None = None,
 ) -> Grid:
-    """Builds the table of ``results``, one row each, with the rows of ``papers`` (of PAPERS) below.
+    """Builds the table of ``results``, one row each, with the rows of ``papers`` below.
 
     Args:
         results: evaluations; equal names are distinguished by protocol or number.

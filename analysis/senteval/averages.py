@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from analysis.senteval.records import PROBING, STS, Record, incomparable, scorer
 
 WITH_SNLI = "declutr_downstream_with_snli"
+LISTED = ("declutr_downstream", "probing", "sts_spearman_mean")  # in listings of runs, and compared by bootstrap
 # Averages in tables without papers; SHOWN_OF: if all results are of that protocol, on test.
 SHOWN = (
     "declutr_downstream",
@@ -137,14 +138,10 @@ _C2 = "DeCLUTR, appendix C.2"
 _V1 = "DeCLUTR, first version, supplement 3.2"
 
 
-def _with_snli(metrics: Metrics, split: str) -> Metrics:
-    return {**metrics, "SNLI": split}
-
-
 def _declutr(split: str) -> list[Rule]:
     metrics, suffix = (_DECLUTR, "") if split == "test" else (_DECLUTR_DEV, "_dev")
     probing = dict.fromkeys(PROBING, split)
-    snli = _with_snli(metrics, split)
+    snli = {**metrics, "SNLI": split}
     both = "declutr", "declutr_v1"
     on = "" if split == "test" else ", on dev"
     # S6 of the first version prints dev averages with and without SNLI.

@@ -102,9 +102,9 @@ def _side_by_side(
 
 @contextmanager
 def _starting(threads: int) -> Iterator[None]:
-    """Gives processes that are started ``threads`` threads, no Ctrl-C, and no program.
+    """Starts processes with ``threads`` threads, SIGINT blocked and an empty ``__main__``.
 
-    Ctrl-C is for the first process, which ends the others. They would run a program without ``if __name__`` again.
+    The first process handles Ctrl-C. A script without ``if __name__`` is not run again.
     """
     program, environment = sys.modules["__main__"], dict(os.environ)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])

@@ -15,8 +15,8 @@ class Metric(NamedTuple):
     """A score of a task.
 
     Attributes:
-        name: in headings; "" for a task's own score.
-        beside: tasks of which it is shown beside the own score, where a record has it.
+        name: in headings; "" for a task's main score.
+        beside: tasks whose tables show it beside the main score.
         compute: computes it in percent from gold and predicted classes of shape (n,), for the tasks of ``beside``,
             which are then of classification; None if a task's record has it anyway.
     """

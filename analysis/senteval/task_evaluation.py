@@ -104,7 +104,7 @@ class Job:
 def load(task: Task, root: Path) -> Dataset:
     """Loads a task's examples from the files under its group's ``root``.
 
-    Meanwhile nothing searches for garbage, which would take half of the time as there are millions of objects.
+    The garbage collector is off meanwhile: with millions of objects it would take half of the time.
 
     Raises:
         UserError: for files that cannot be used.

@@ -141,6 +141,8 @@ def test_only_runs_of_equal_settings_are_averaged(tmp_path: Path) -> None:
     assert "differ: objective.task is D in" in refusal("held_out", f"runs=[x={first},x={different}]")
     message = refusal("held_out", f"runs=[{first},{second}]", "by=[objective.tsk]")
     assert message == f"{first}: its config.yaml has none of by=[objective.tsk]."
+    (tmp_path / "b" / "config.yaml").write_text("- 1")
+    assert "has no held-out scores: config.yaml is not" in refusal("held_out", f"runs=[x={first},x={second}]")
     (tmp_path / "b" / "config.yaml").unlink()
     message = refusal("held_out", f"runs=[{second}]")
     assert message == f"{second} is not the folder of a run: it has no config.yaml."

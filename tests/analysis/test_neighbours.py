@@ -99,19 +99,22 @@ def test_markdown_is_escaped() -> None:
     ]
 
 
-def test_the_command_prints_neighbours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_neighbours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     text, out = tmp_path / "lines.txt.gz", tmp_path / "found.json"
     with gzip.open(text, "wt") as file:
         file.write("one\ntwo\n\n  \nthree\ntwo\n")
     (tmp_path / "asked.txt").write_text("one\n\nfour\n")
     models = ["models=[random_vectors,declutr-mini]", f"cache={tmp_path / 'cache'}"]
     overrides = [
-        f"sentences={text}",
+        f"sentences='~/{text.name}'",
         "k=2",
         "queries=[one]",
-        f"queries_file={tmp_path / 'asked.txt'}",
+        "queries_file='~/asked.txt'",
         f"out={out}",
     ]
+    monkeypatch.setenv("HOME", str(tmp_path))
     evaluate("neighbours", *models, *overrides)
     blocks = capsys.readouterr().out.split("\n\n")
     heads = ["random_vectors:", "one", "four", "declutr-mini:", "one", "four"]

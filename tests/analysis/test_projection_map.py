@@ -98,7 +98,9 @@ def test_every_label_has_its_own_colour_and_shape() -> None:
     assert len(set(COLOURS)) * len(set(SHAPES)) == MOST_LABELS
 
 
-def test_the_command_draws_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_draws_a_map(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(0)
     words = {
         f"{noun}{n}": (rng.normal(size=4) + 9 * (i % 2)).round(3).tolist()
@@ -109,8 +111,9 @@ def test_the_command_draws_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[s
     data, out = tmp_path / "made.tsv", tmp_path / "found.json"
     lines = [f"{'odd' if NOUNS.index(word[:-1]) % 2 else 'even'}\t{word}" for word in words]
     data.write_text("\n".join([*lines, lines[0]]) + "\n")  # the first line occurs twice
-    overrides = ["models=bag_of_words", f"encoder.vectors={file}", "cache=null", f"data={data}", "perplexity=8"]
-    evaluate("projection_map", *overrides, f"folder={tmp_path / 'maps'}", f"out={out}")
+    overrides = ["models=bag_of_words", f"encoder.vectors={file}", "cache=null", "perplexity=8", f"out={out}"]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    evaluate("projection_map", *overrides, "data='~/made.tsv'", "folder='~/maps'")
     output = capsys.readouterr().out
     names = sorted(path.name for path in (tmp_path / "maps").iterdir())
     assert names == [f"made-bag_of_words_words.{kind}" for kind in ("csv", "pdf", "png")]

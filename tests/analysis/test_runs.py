@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from analysis import runs
+from analysis.run_tables import mean_table
 from data.errors import UserError
 from tests.analysis.runs_on_disk import START, TRAINED, write
 from tests.analysis.test_run_tables import printed_table
@@ -53,7 +54,7 @@ def test_an_unfinished_run_is_read_though_its_last_line_is_cut(tmp_path: Path) -
         pytest.param("quick.json", "[]", "quick.json is not a JSON object", id="scores are a list"),
         pytest.param(
             "quick.json",
-            '{"start": {}, "version": 3}',
+            '{"start": {}, "trained": {"probe_length": 50.0}, "version": 3}',
             "quick.json is of version 3; known here are versions 1 to 2",
             id="version too high",
         ),
@@ -81,6 +82,8 @@ def test_a_broken_run_is_listed_as_such(tmp_path: Path, file: str, content: str,
     assert problem in rows[1]["problem"]
     shown = printed_table(rows)
     assert "3.0 → 14.5" in shown and problem in shown
+    assert runs.mixed_probes(rows) == []
+    mean_table(rows)
 
 
 def test_a_run_with_too_long_a_journal_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 from rich.progress import Progress
@@ -38,7 +38,7 @@ class _Fault(Exception):
 
 
 class _Unreachable(_Fault):
-    """Reason that the host does not answer."""
+    """The host does not answer."""
 
 
 def download(
@@ -162,8 +162,8 @@ def _fetch(url: str, part: Path, progress: Callable[[str, int, int], None]) -> N
             problem = "the connection was cut"
         except urllib.error.HTTPError as error:
             if error.code == 416:  # nothing follows: the file was complete, or of a version unknown to the server
-                part.unlink()
-                tries -= 1
+                part.unlink(missing_ok=True)
+                problem, tries = "the server refuses the range", tries - 1
                 continue
             raise _Fault(f"{url} answers {error.code} {error.reason}") from error
         except urllib.error.URLError as error:
@@ -247,14 +247,7 @@ def _opener(raw: Path) -> Iterator[Open]:
             yield whole
 
 
-class Settings(Protocol):
-    """Settings of the download: the data folder."""
-
-    @property
-    def folder(self) -> str: ...
-
-
-def run(settings: Settings) -> None:
+def run(settings: Any) -> None:
     """Downloads all files, with a bar for each transfer; ends with status 1 if some could not be had."""
     with Progress(transient=True) as bars:
         bar = bars.add_task("", start=False, visible=False)
@@ -262,7 +255,7 @@ def run(settings: Settings) -> None:
         def show(url: str, done: int, total: int) -> None:
             bars.update(bar, description=url.rsplit("/", 1)[1], completed=done, total=total or None, visible=True)
 
-        faults = download(Path(settings.folder), say=bars.console.print, progress=show)
+        faults = download(Path(settings.folder).expanduser(), say=bars.console.print, progress=show)
     for fault in faults:
         print(fault, file=sys.stderr)
     if faults:

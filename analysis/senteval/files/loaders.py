@@ -315,14 +315,11 @@ def _latin(tokens: list[bytes]) -> str:
 
 def sorted_examples(found: Iterable[Example]) -> Examples:
     """Sorts examples as the toolkit does: by number of tokens (first, second), target, position."""
-    return _joined(sorted(found, key=lambda e: (len(e.first), len(e.second or ()), e.target)))
-
-
-def _joined(found: Sequence[Example]) -> Examples:
+    ordered = sorted(found, key=lambda e: (len(e.first), len(e.second or ()), e.target))
     return Examples(
-        first=[_sentence(example.first) for example in found],
-        second=[_sentence(example.second) for example in found if example.second is not None],
-        targets=np.array([example.target for example in found]),
+        first=[_sentence(example.first) for example in ordered],
+        second=[_sentence(example.second) for example in ordered if example.second is not None],
+        targets=np.array([example.target for example in ordered]),
     )
 
 

@@ -10,7 +10,7 @@ from analysis.comparison.charts import Curve, Span
 
 
 def test_a_panel_covers_its_curves() -> None:
-    curve = Curve("a", np.array([0.0, 100.0]), np.array([1.0, 3.0]), "gru", "none")
+    curve = Curve("a", np.array([0.0, 100.0]), np.array([1.0, 3.0]), "gru")
     panel = charts.panel([curve])
     [(drawn, places)] = panel["curves"]
     assert drawn is curve and [x for x, _ in places] == [charts.LEFT, charts.WIDTH - charts.RIGHT]
@@ -20,7 +20,7 @@ def test_a_panel_covers_its_curves() -> None:
 
 
 def test_a_panel_covers_a_chance_level_near_its_curves() -> None:
-    curve = Curve("a", np.array([0.0, 100.0]), np.array([1.0, 3.0]), "gru", "none")
+    curve = Curve("a", np.array([0.0, 100.0]), np.array([1.0, 3.0]), "gru")
     panel = charts.panel([curve], chance=4.0)
     [(_, places)] = panel["curves"]
     assert charts.TOP < panel["chance"] < places[1][1] and places[1][1] - panel["chance"] == pytest.approx(
@@ -30,7 +30,7 @@ def test_a_panel_covers_a_chance_level_near_its_curves() -> None:
 
 
 def test_a_curve_of_one_value_has_room() -> None:
-    panel = charts.panel([Curve("a", np.zeros(1), np.ones(1), "gru", "none", points=True)])
+    panel = charts.panel([Curve("a", np.zeros(1), np.ones(1), "gru", points=True)])
     assert np.isfinite(panel["curves"][0][1]).all()
 
 
@@ -44,7 +44,7 @@ def test_a_curve_of_one_value_has_room() -> None:
 )
 def test_the_labels_of_a_flat_curve_differ(change: float, labels: list[str]) -> None:
     loss = np.array([0.69315, 0.69315 + change])
-    panel = charts.panel([Curve("a", np.array([0.0, 100.0]), loss, "gru", "none")])
+    panel = charts.panel([Curve("a", np.array([0.0, 100.0]), loss, "gru")])
     assert [label for _, label in panel["y_ticks"]] == labels
 
 

@@ -112,6 +112,16 @@ def test_the_same_scores_give_the_same_bytes(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_lines_stand_side_by_side_only_where_scores_are_repeated(seeds: int) -> None:
+    with style.look():
+        picture = drawing.picture(make_figure(kind="line"), scores(seeds=seeds), NOTE)
+    lines = picture.get_axes()[0].lines
+    places = np.concatenate([np.ravel(line.get_xdata()) for line in lines]).astype(float)
+    assert (places == places.round()).all() == (seeds == 1)
+    assert any("small dots" in text.get_text() for text in picture.subfigs[0].texts) is (seeds > 1)
+
+
 @pytest.mark.parametrize("kind", ["line", "distribution", "bars"])
 @pytest.mark.parametrize("mark", [55.0, 88.0])
 def test_every_kind_is_drawn_with_and_without_distant_printed_values(

@@ -6,7 +6,6 @@ import pytest
 
 from analysis.reporting.printed import FOLDER, PrintedRow, paper_rows, printed, read_table
 from analysis.senteval.records import PUBLISHED
-from data.errors import UserError
 
 
 def row(rows: tuple[PrintedRow, ...] | list[PrintedRow], model: str) -> PrintedRow:
@@ -81,14 +80,3 @@ def test_joining_does_not_change_the_tables() -> None:
 def test_other_tables_are_read_as_rows_of_text() -> None:
     assert read_table("gensen_table1")[0] == {"task": "En-Fr (WMT14)", "sentence_pairs": "40M"}
     assert len(list(FOLDER.glob("*.csv"))) == 20
-
-
-def test_refusals() -> None:
-    with pytest.raises(UserError, match="There is no printed table declutr_table9; there are conssent_table1, "):
-        read_table("declutr_table9")
-    with pytest.raises(UserError, match="There is no printed table gensen_table3 of SentEval scores"):
-        printed("gensen_table3")
-    with pytest.raises(
-        UserError, match="no printed tables of bert; there are those of declutr, declutr_v1, conssent"
-    ):
-        paper_rows("bert", "test")

@@ -11,7 +11,9 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from email.message import Message
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 from filelock import FileLock
@@ -166,6 +168,15 @@ def test_a_transfer_of_another_version_starts_again(
         server.ranges = False
     assert fetch() == []
     assert (tmp_path / "downstream/X/x.txt").read_bytes() == BODY
+
+
+def test_a_server_that_refuses_every_range_is_named(fetch: Fetch, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(url: str, *_: object) -> bool:
+        raise HTTPError(url, 416, "Range Not Satisfiable", Message(), None)
+
+    monkeypatch.setattr(module, "_transfer", refuse)
+    [fault] = fetch()
+    assert "sent only 0 bytes (the server refuses the range)" in fault
 
 
 def test_a_partial_file_that_is_complete_is_accepted(server: Server, tmp_path: Path, fetch: Fetch) -> None:
