@@ -15,10 +15,9 @@ ratios are taken round by round.
 from __future__ import annotations
 
 import argparse
-import gzip
 import sys
 import time
-from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import get_args
@@ -32,6 +31,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from data.batch import Batch, Tokens
 from data.randomness import generator
+from data.sources.reading import lines
 from encoders.bilstm_max import BiLSTMMax
 from encoders.packed import packing
 from experiments.optimizer import SGD
@@ -77,12 +77,6 @@ def generated(vocab_size: int, mean: int) -> tuple[list[str], list[np.ndarray]]:
     return words, np.split(drawn, lengths.cumsum()[:-1])
 
 
-def lines(path: Path) -> Iterator[str]:
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-        for _, line in zip(range(MOST_SENTENCES), file, strict=False):
-            yield line.strip()
-
-
 def spread(values: list[float], form: str) -> str:
     low, middle, high = (format(value, form) for value in (min(values), median(values), max(values)))
     return f"min {low}, median {middle}, max {high}"
@@ -104,7 +98,7 @@ def main() -> None:
     torch.manual_seed(0)
     units: list[np.ndarray] = []
     if options.corpus:
-        texts = list(lines(options.corpus))
+        texts = [line.strip() for _, line in islice(lines(options.corpus), MOST_SENTENCES)]
     else:
         texts, units = generated(options.words, options.length)
     encoder = BiLSTMMax(

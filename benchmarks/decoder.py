@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from benchmarks.memory import reset_peak, resident
+from benchmarks.memory import peak_growth
 from data.batch import Tokens
 from data.randomness import generator
 from data.tokenizer import PAD, START
@@ -140,18 +140,17 @@ def growth(hidden: int, positions: int, chunk: int, device: str) -> tuple[float,
     states = torch.randn(positions, hidden, device=device, requires_grad=True)
     states.grad = torch.ones_like(states)
     wanted = torch.randint(VOCABULARY, (positions,), device=device)
-    if device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated() / 2**30
-    else:
-        before = reset_peak()
-    start = time.perf_counter()
-    if chunk:
-        cross_entropy_sum(decoder.output, states, wanted, chunk).backward()
-    else:
-        F.cross_entropy(F.linear(states, weight, bias), wanted, reduction="sum").backward()
-    peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else resident("VmHWM")
-    return peak - before, time.perf_counter() - start
+
+    def step() -> float:
+        start = time.perf_counter()
+        if chunk:
+            cross_entropy_sum(decoder.output, states, wanted, chunk).backward()
+        else:
+            F.cross_entropy(F.linear(states, weight, bias), wanted, reduction="sum").backward()
+        return time.perf_counter() - start
+
+    taken, grown = peak_growth(step, device)
+    return grown, taken
 
 
 def measure_memory(options: argparse.Namespace) -> None:

@@ -14,7 +14,9 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -22,7 +24,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 def growth(documents: int, chunk: int | None, device: str = "cpu") -> float:
     """Returns the GiB that one step adds to this process' peak."""
     import numpy as np
-    import torch
 
     from data.randomness import generator
     from encoders.transformer import Transformer
@@ -43,14 +44,19 @@ def growth(documents: int, chunk: int | None, device: str = "cpu") -> float:
     batch = objective.collate(examples, encoder.format).to(device)
     for parameter in encoder.parameters():
         parameter.grad = parameter.new_zeros(parameter.shape)
+    return peak_growth(lambda: objective.loss(encoder, batch).total.backward(), device)[1]
+
+
+def peak_growth(function: Callable[[], Any], device: str = "cpu") -> tuple[Any, float]:
+    """Returns the result of ``function``, and by how many GiB it raised the peak of this process or of the GPU."""
     if device == "cuda":
+        import torch
+
         torch.cuda.reset_peak_memory_stats()
-        allocated = torch.cuda.memory_allocated()
-        objective.loss(encoder, batch).total.backward()
-        return (torch.cuda.max_memory_allocated() - allocated) / 2**30
+        before = torch.cuda.memory_allocated() / 2**30
+        return function(), torch.cuda.max_memory_allocated() / 2**30 - before
     before = reset_peak()
-    objective.loss(encoder, batch).total.backward()
-    return resident("VmHWM") - before
+    return function(), resident("VmHWM") - before
 
 
 def reset_peak() -> float:

@@ -44,7 +44,7 @@ from analysis.senteval.features import embed
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
 from analysis.senteval.scores import accuracy
 from analysis.senteval.tasks import find
-from benchmarks.memory import reset_peak, resident
+from benchmarks.memory import peak_growth
 from tests.analysis.senteval.plain_network import plain_fit
 
 HERE = Path(__file__).resolve().parents[1]
@@ -99,12 +99,6 @@ def outer_folds(
         right = last.logits(features[test]).argmax(axis=1) == labels[test]
         found.append((L2[best], round(100 * means[best], 2), round(100 * right.mean(), 2)))
     return Scores(found, clock() - start)
-
-
-def growth(function: Callable[[], Any]) -> tuple[Any, float]:
-    """Returns the result of ``function``, and by how many MiB this process's memory grew meanwhile."""
-    before = reset_peak()
-    return function(), 1024 * (resident("VmHWM") - before)
 
 
 def timed(function: Callable[[], Any], clock: Clock) -> tuple[Any, float]:
@@ -192,7 +186,7 @@ def main() -> int:
             features = (features @ (projection / np.sqrt(options.dimensions))).astype(np.float32)
         labels = examples.targets
         ours = outer_folds(ours_many, features, labels, count, clock)
-        (outcome, whole), memory = growth(
+        (outcome, whole), memory = peak_growth(
             partial(timed, partial(nested, features, labels, 2, PROTOCOL, device=options.device), clock)
         )
         plain = outer_folds(plain_many, features, labels, count)
@@ -204,7 +198,7 @@ def main() -> int:
         print(f"{'ratio':>7}: {plain.seconds / ours.seconds:8.1f}     {same}")
         reached = accuracy(labels, outcome.probabilities, outcome.folds)
         print(f"  whole: {whole:8.2f} s   dev {outcome.dev} test {reached}, ours only; its memory grew by")
-        print(f"         {memory:.0f} MiB beside {features.nbytes / 2**20:.0f} MiB of vectors")
+        print(f"         {1024 * memory:.0f} MiB beside {features.nbytes / 2**20:.0f} MiB of vectors")
     return 0
 
 

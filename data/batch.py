@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -57,7 +57,7 @@ class Tokens:
         Args:
             rows: token ids of each sequence, of shape (n,).
             pad_id: fills ``ids``.
-            labels, type_ids: the same of the attributes, each array as long as its sequence; None: there are none.
+            labels, type_ids: rows of the attributes of these names, each as long as its sequence; None: none.
         """
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         width = int(lengths.max()) if len(rows) else 0
@@ -114,12 +114,11 @@ class Tokens:
         return Tokens(ids, mask, lengths, take(self.labels), take(self.type_ids))
 
     def to(self, device: torch.device | str) -> Tokens:
-        return Tokens(
-            to_device(self.ids, device),
-            to_device(self.mask, device),
-            self.lengths,
-            self.labels,
-            None if self.type_ids is None else to_device(self.type_ids, device),
+        return replace(
+            self,
+            ids=to_device(self.ids, device),
+            mask=to_device(self.mask, device),
+            type_ids=None if self.type_ids is None else to_device(self.type_ids, device),
         )
 
 
@@ -146,11 +145,10 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         moved = {id(block): block.to(device) for block in self.tokens.values()}  # one block may have several roles
-        return Batch(
-            {name: moved[id(block)] for name, block in self.tokens.items()},
-            {name: to_device(value, device) for name, value in self.numbers.items()},
-            self.size,
-            self.task,
+        return replace(
+            self,
+            tokens={name: moved[id(block)] for name, block in self.tokens.items()},
+            numbers={name: to_device(value, device) for name, value in self.numbers.items()},
         )
 
 

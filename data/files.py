@@ -8,10 +8,10 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Any
 
 import yaml
@@ -33,19 +33,21 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
     """
     path = _file(path)
     encoding = None if "b" in mode else "utf-8"
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    unfinished = _hidden(path, "part")
     try:
-        with os.fdopen(handle, mode, encoding=encoding) as file:
+        with unfinished.open(mode.replace("w", "x"), encoding=encoding) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)  # mkstemp makes private files
-        Path(name).replace(path)
+        unfinished.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         raise
+
+
+def _hidden(path: Path, ending: str) -> Path:
+    """Returns a new path for a hidden file or folder beside ``path``."""
+    return path.with_name(f".{path.name}.{token_hex(4)}.{ending}")
 
 
 class _PlainLoader(yaml.SafeLoader):
@@ -226,31 +228,42 @@ def read_as(path: Path, kind: Any) -> Any:
 
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Yields a new folder to write into, which replaces ``folder`` on success and is removed on failure."""
+    """Yields a new folder to write into, which replaces ``folder`` on success and is removed on failure.
+
+    Where ``folder`` is a link, the folder that it leads to is replaced.
+    """
+    folder = Path(os.path.realpath(folder))
     folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
+    unfinished = _hidden(folder, "part")
+    unfinished.mkdir()
     try:
         yield unfinished
-        umask = os.umask(0)
-        os.umask(umask)
-        unfinished.chmod(0o777 & ~umask)  # mkdtemp makes private folders
-        for path in unfinished.rglob("*"):
+        for path in (*unfinished.rglob("*"), unfinished):
             if path.is_file():
-                path.chmod(0o666 & ~umask)
-                with path.open("rb") as file:
-                    os.fsync(file.fileno())
-        if folder.exists() and not folder.is_symlink() and _swapped(unfinished, folder):
+                path.chmod(unfinished.stat().st_mode & 0o666)  # some libraries make private files
+            _sync(path)
+        if folder.exists() and _swapped(unfinished, folder):
             shutil.rmtree(unfinished)
         elif folder.exists():
-            old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".old"))
+            old = _hidden(folder, "old")
             folder.replace(old)
             unfinished.replace(folder)
             shutil.rmtree(old)
         else:
             unfinished.replace(folder)
+        _sync(folder.parent)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
+
+
+def _sync(path: Path) -> None:
+    """Waits until a file or the entries of a folder are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _swapped(one: Path, other: Path) -> bool:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from data.batch import Batch
+from data.environment import environment
 from data.errors import ShortTextError
 from data.randomness import EXAMPLE, FIXED, ORDER, generator
 from data.token_format import TokenFormat
@@ -76,7 +75,8 @@ class Batches(Dataset[Batch], ABC):
             multiprocessing_context="fork" if sys.platform == "linux" else None,
             generator=torch.Generator(),  # the default draws from the global one, which would change dropout
         )
-        with _no_tokenizer_threads():
+        # Else the tokenizers library prints a warning in every process that is forked here.
+        with environment({"TOKENIZERS_PARALLELISM": "false"}):
             batches = iter(loader)
         yield from batches
 
@@ -259,17 +259,3 @@ class Loader(Batches):
             for i in documents
         ]
         return self.sampler.collate(examples, self.format)
-
-
-@contextmanager
-def _no_tokenizer_threads() -> Iterator[None]:
-    """Keeps the tokenizers library from printing a warning in every process that is forked within."""
-    before = os.environ.get("TOKENIZERS_PARALLELISM")
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["TOKENIZERS_PARALLELISM"]
-        else:
-            os.environ["TOKENIZERS_PARALLELISM"] = before

@@ -47,7 +47,7 @@ class MappedStore(ABC):
         fingerprint: hexadecimal digest of the text, the tokenizers and the normalisation together.
 
     Raises:
-        UserError: if files are missing or of another length than the index says.
+        UserError: if files are missing, or their lengths do not match the index.
     """
 
     def __init__(self, folder: Path, *, dev_fraction: float, **options: Any) -> None:

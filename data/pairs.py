@@ -20,7 +20,7 @@ from data.errors import UserError, readable
 from data.files import write_json
 from data.mapped import META, PARTS, ColumnWriter, MappedStore, Progress, cached, entry
 from data.ranges import Below1
-from data.schema import validated
+from data.schema import Validated
 from data.selection import Selection
 from data.sources.base import Part, fingerprint, normalise, part_of, split_hash
 from data.tokenising import CHUNK_CHARACTERS, Tokenise, plain_tokenise
@@ -50,7 +50,7 @@ class Pair(NamedTuple):
     group: str | None = None
 
 
-class PairSource(ABC):
+class PairSource(Validated, ABC):
     """Base of all sources of pairs.
 
     Args:
@@ -73,10 +73,6 @@ class PairSource(ABC):
     n_sources: int = 1
     classes: tuple[str, ...] = ()
     symbols: bool = False
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        validated(cls)
 
     def __init__(self, *, dev_fraction: Below1 = 0.05) -> None:
         self.dev_fraction = dev_fraction
@@ -143,9 +139,6 @@ class PairSource(ABC):
                 yield pair.target
 
 
-validated(PairSource)  # of sources without a constructor of their own
-
-
 def pair_hash(pair: Pair) -> int:
     """Returns the 64 bits that decide the part of a pair of normalised texts."""
     return split_hash(pair.group, pair.sources[0])
@@ -179,7 +172,7 @@ class PairStore(MappedStore):
         target_lengths: of each target, of shape (n,), int64.
 
     Raises:
-        UserError: if files are missing or of another length than the index says.
+        UserError: if files are missing, or their lengths do not match the index.
     """
 
     def __init__(self, folder: Path, *, dev_fraction: float = 0.05) -> None:
@@ -199,21 +192,15 @@ class PairStore(MappedStore):
         *sources, target = self.cells(i)
         return PairUnit(tuple(sources), target)
 
-    def select(self, part: Part, *, min_tokens: int = 1) -> Selection:
-        """Returns the pairs of ``part`` each of whose texts has ``min_tokens`` tokens or more.
-
-        Args:
-            part: "train" or "dev".
-            min_tokens: of every source and of a target that is a text.
+    def select(self, part: Part) -> Selection:
+        """Returns the pairs of ``part``, "train" or "dev", each of whose texts has a token.
 
         Raises:
             UserError: if none is left.
         """
         inside = self.in_part(part)
-        texts = self.source_lengths
-        if not self.classes:
-            texts = np.column_stack([texts, self.target_lengths])
-        selected = Selection(np.flatnonzero(inside), {}).narrowed(texts.min(axis=1) >= min_tokens, "too short")
+        texts = self.source_lengths if self.classes else self._lengths
+        selected = Selection(np.flatnonzero(inside), {}).narrowed(texts.min(axis=1) > 0, "too short")
         if not len(selected.indices):
             raise self._nothing(part, int(inside.sum()))
         return selected

@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -136,6 +136,20 @@ def validated(cls: type, prefix: str | None = None) -> None:
         checked.__signature__ = own.replace(parameters=named)  # type: ignore[attr-defined]
         checked.__annotations__ = get_type_hints(base, include_extras=True) | original.__annotations__
     setattr(cls, "__init__", checked)  # noqa: B010  (mypy refuses the assignment)
+
+
+class Validated:
+    """Base of classes all of whose constructors are ``validated``.
+
+    Attributes:
+        key_prefix: of their arguments' names in messages; None: the attribute ``name`` of the object.
+    """
+
+    key_prefix: ClassVar[str | None] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        validated(cls, cls.key_prefix)
 
 
 @functools.cache

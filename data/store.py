@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from data.errors import ShortTextError, UserError
-from data.files import write_json
+from data.files import atomic_write, write_json
 from data.mapped import META, PARTS, ColumnWriter, MappedStore, cached, damaged, entry
 from data.selection import Selection, repeated, varied
 from data.sentences import Sentences, splitter, splitter_kind
@@ -74,7 +74,7 @@ class TokenStore(MappedStore):
         lengths: content tokens of each unit, of shape (n,), int64.
 
     Raises:
-        UserError: if files are missing or of another length than the index says.
+        UserError: if files are missing, or their lengths do not match the index.
     """
 
     def __init__(
@@ -336,7 +336,7 @@ class _HeldOut:
             self._heap = [(*kept[:3], kept[3][: self._longest]) for kept in self._heap]
 
     def write(self, path: Path) -> None:
-        with path.open("w", encoding="utf-8") as file:
+        with atomic_write(path) as file:
             for split, _, part, text in sorted(self._heap, key=lambda item: -item[1]):
                 record = {"split": -split, "part": PARTS[part], "text": text}
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")

@@ -14,7 +14,7 @@ from data.batch import Tokens
 from data.errors import UserError
 from data.files import atomic_folder, write_json
 from data.grouping import length_groups
-from data.schema import validated
+from data.schema import Validated
 from data.token_format import TokenFormat
 from encoders import inference
 from encoders.export import model_card
@@ -40,7 +40,7 @@ class Encoding(NamedTuple):
     sentence: Tensor
 
 
-class Encoder(SentenceEncoder, nn.Module, ABC):
+class Encoder(Validated, SentenceEncoder, nn.Module, ABC):
     """Base of all encoders.
 
     Attributes:
@@ -59,6 +59,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
             (8 bits), which are faster; set by ``encode_in``.
     """
 
+    key_prefix = "encoder"
     tokenizer: Any
     format: TokenFormat
     dimension: int
@@ -70,10 +71,6 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
     reads_order: bool = True
     computes_padding: bool = False
     precision: Precision = "fp32"
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        validated(cls, "encoder")
 
     @abstractmethod
     def forward(self, tokens: Tokens) -> Encoding:

@@ -179,12 +179,9 @@ def _one_late(results: Iterable[Result]) -> Iterator[Result]:
 
 def _at_once(run: Callable[[_Rows], Result], batches: Iterator[_Rows], workers: int) -> Iterator[Result]:
     """Runs ``batches`` in ``workers`` threads, which share torch's threads; yields results in order."""
-    if workers == 1:
-        yield from map(run, batches)
-        return
     listed = list(batches)
-    if len(listed) == 1:
-        yield run(listed[0])
+    if workers == 1 or len(listed) == 1:
+        yield from map(run, listed)
         return
     share = torch.get_num_threads() // workers
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(share,)) as pool:

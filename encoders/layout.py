@@ -25,15 +25,7 @@ if TYPE_CHECKING:
 _MODULES = ("Transformer", "Pooling", "Dense", "Normalize")  # in the order of their application
 _TOKENIZER = "sentence_transformers.models.tokenizer.TransformersTokenizerWrapper"
 # sentence_<name>_config.json holds the limits; older sentence-transformers name it after the architecture.
-_LIMITS = (
-    "bert",
-    "roberta",
-    "distilbert",
-    "camembert",
-    "albert",
-    "xlm-roberta",
-    "xlnet",
-)
+_LIMITS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 _UNSUPPORTED = ("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens")
 Empty = Annotated[dict[str, Any], Field(max_length=0)]  # settings that are not supported must be empty
 

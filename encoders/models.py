@@ -80,12 +80,6 @@ _RENAMED = {"distilbert": {"intermediate_size": "hidden_dim"}}
 # Families that count positions from the id of the padding token on (fairseq's habit).
 PADDED_POSITIONS = frozenset({"roberta", "roberta-prelayernorm", "xlm-roberta", "camembert", "mpnet", "xmod"})
 
-# Families in which each token attends to all others (in ModernBERT, if no layer has a window). Others combine the
-# padding mask with one of their own (causal, local).
-SEE_ALL = frozenset(
-    ("albert", "bert", "camembert", "distilbert", "electra", "modernbert", "roberta", "xlm-roberta")
-)
-
 # Families of text models, without and with those whose encoder has a decoder.
 _ENCODERS = {
     **modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,

@@ -112,7 +112,6 @@ class Recurrent(Encoder):
         bidirectional: whether each layer reads in both directions.
         drops_words: whether dropout is applied to word vectors, too.
         word_range: initial word vectors are uniform within +- this; None: standard normal.
-        coverage: how many words ``vectors`` has, else None. (Running words are not counted.)
 
     Raises:
         ValueError: if an argument is out of range.
@@ -157,7 +156,6 @@ class Recurrent(Encoder):
         least = 1 + sum(self.marks)
         if max_length is not None and max_length < least:
             raise ValueError(f"encoder.max_length must be at least {least}. Got {max_length} instead.")
-        self.coverage: str | None = None
         self.pooling = self.supported_poolings[0]
         self.head: WordHead | None = None
         self.dropout = nn.Dropout(dropout)
@@ -309,8 +307,7 @@ class Recurrent(Encoder):
             known, words = _copy_known(read, self.tokenizer, self.embedding.weight.data)
             if known == 0:
                 raise UserError(f"{vectors} has none of the {words:,} words: choose one in the corpus' language.")
-            self.coverage = f"{known:,} of {words:,} words have a vector"
-            self.origin += f" from {vectors} ({self.coverage})"
+            self.origin += f" from {vectors} ({known:,} of {words:,} words have a vector)"
 
     def _open(self, folder: Path) -> None:
         """Reads everything from a folder that ``save`` wrote."""

@@ -302,7 +302,7 @@ class Transformer(Encoder):
             return None
         config = self.model.config
         uses_sdpa = config._attn_implementation in ("sdpa", varlen.NAME)
-        sees_all = config.model_type in models.SEE_ALL and not varlen.has_windows(config)
+        sees_all = varlen.can_pack(config) and not varlen.has_windows(config)
         if tokens.mask.device.type == "cpu" or not uses_sdpa or not sees_all:
             return tokens.mask
         # From a mask (B, T) transformers would read values, for which the host waits for the GPU.

@@ -37,13 +37,13 @@ def enable(model: PreTrainedModel) -> None:
     Padded batches still go through "sdpa" itself, with its masks.
     """
     config = model.config
-    if _can_pack(config) and config._attn_implementation == "sdpa":
+    if can_pack(config) and config._attn_implementation == "sdpa":
         model.set_attn_implementation(NAME)
 
 
 def unsupported(config: PretrainedConfig, longest: int) -> str | None:
     """Returns why a model cannot pack a batch whose longest row has ``longest`` tokens, or None if it can."""
-    if not _can_pack(config):
+    if not can_pack(config):
         return f"{config.model_type} models have no packed forward pass"
     if config._attn_implementation != NAME:
         return f"encoder.attention={config._attn_implementation}"
@@ -180,9 +180,9 @@ def has_windows(config: PretrainedConfig) -> bool:
     return "sliding_attention" in (getattr(config, "layer_types", None) or ())
 
 
-def _can_pack(config: PretrainedConfig) -> bool:
-    causal = getattr(config, "is_decoder", False)
-    return config.model_type in FAMILIES and not causal
+def can_pack(config: PretrainedConfig) -> bool:
+    """Returns whether the model is of one of ``FAMILIES`` and not causal: only windows limit its attention."""
+    return config.model_type in FAMILIES and not getattr(config, "is_decoder", False)
 
 
 AttentionInterface.register(NAME, attention)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,17 +21,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, load_model, save_file, save_model
 from torch import nn
 
-from data.errors import UserError, readable
-from data.files import read_json, write_json
+from data.errors import UserError, readable, reason
+from data.files import atomic_folder, read_json, write_json
 from data.schema import mismatch
 from objectives.base import VOCABULARY_ID
 
-MODEL, OBJECTIVE, OPTIMIZER, STATE = (
-    "model.safetensors",
-    "objective.safetensors",
-    "optimizer.safetensors",
-    "state.json",
-)
+MODEL, OBJECTIVE, OPTIMIZER = "model.safetensors", "objective.safetensors", "optimizer.safetensors"
+STATE = "state.json"
 # What torch's optimisers keep of each parameter: Adam and AdamW; SGD and Muon.
 MOMENTS, MOMENTUM = {"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"}
 
@@ -85,26 +80,20 @@ def save(
     Raises:
         UserError: if it cannot be written (a full disk, say); nothing of it is left then.
     """
-    folder, beside = root / f"step-{step:08d}", root / f".step-{step:08d}.part"
+    folder = root / f"step-{step:08d}"
     try:
-        root.mkdir(exist_ok=True)
-        for old in (folder, *root.glob(".step-*.part")):
-            shutil.rmtree(old, ignore_errors=True)
-        beside.mkdir()
-        save_model(encoder, str(beside / MODEL))  # writes tied weights once
-        save_model(objective, str(beside / OBJECTIVE))
-        save_file(_flat(optimizer), beside / OPTIMIZER)
-        files = {
-            name: {"bytes": (beside / name).stat().st_size, "sha256": _digest(beside / name)}
-            for name in (MODEL, OBJECTIVE, OPTIMIZER)
-        }
-        (beside / STATE).write_text(json.dumps(state | {"step": step, "files": files}, indent=2))
-        for path in (*beside.iterdir(), beside):
-            _sync(path)
-        beside.rename(folder)
-        _sync(root)
+        for left in root.glob(".step-*"):  # by a killed process
+            shutil.rmtree(left, ignore_errors=True)
+        with atomic_folder(folder) as unfinished:
+            save_model(encoder, str(unfinished / MODEL))  # writes tied weights once
+            save_model(objective, str(unfinished / OBJECTIVE))
+            save_file(_flat(optimizer), unfinished / OPTIMIZER)
+            files = {
+                name: {"bytes": (unfinished / name).stat().st_size, "sha256": _digest(unfinished / name)}
+                for name in (MODEL, OBJECTIVE, OPTIMIZER)
+            }
+            (unfinished / STATE).write_text(json.dumps(state | {"step": step, "files": files}, indent=2))
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(beside, ignore_errors=True)
         raise UserError(f"Checkpoint {folder} cannot be written: {_line(error)}.") from None
     return folder
 
@@ -180,8 +169,12 @@ def verify(folder: Path) -> dict[str, Any]:
             ),
             None,
         )
-    except (OSError, ValueError) as error:
-        fault = f"{Path(error.filename).name} is missing" if isinstance(error, OSError) else f"{STATE} is damaged"
+    except FileNotFoundError as error:
+        fault = f"{Path(error.filename).name} is missing"
+    except OSError as error:
+        fault = reason(error)
+    except ValueError:
+        fault = f"{STATE} is damaged"
     if fault is None:
         return state
     raise UserError(f"Checkpoint {folder} is damaged ({fault}): {advice(folder)}.")
@@ -296,11 +289,3 @@ def _line(error: Exception) -> str:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -44,6 +44,8 @@ LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
 LIGHT, HEAVY = ("corpus", "schedule", "budget", "evaluation"), ("optimizer", "objective", "encoder")  # to import
 PATHS = {"warm_start": "folder", "encoder.path": "folder", "encoder.vectors": "file", "encoder.counts": "file"}
 PATHS |= {"evaluation.data": "folder", "evaluation.probing": "folder"}
+# Paths at the top level of any command, in which ~ is the home folder.
+EXPANDED = ("resume", "run_dir", "warm_start", "cache", "data", "probing", "vectors", "runs", "out")
 UNSET = " is not set."
 LISTS = {list, tuple, Sequence}
 Schema = type[Any]  # a dataclass with a method ``of`` that makes it from a configuration
@@ -98,6 +100,9 @@ def check_composed(config: DictConfig, hydra: Any, schema: Schema | None, found:
     refused = {*map(key_of, found)}
     try:
         values: dict[str, Any] = OmegaConf.to_container(ours(config), resolve=True)  # type: ignore[assignment]
+        for key in EXPANDED:
+            if (path := _text(values, key)).startswith("~"):
+                values[key] = str(Path(path).expanduser())
         if schema is not None:
             values = listed(schema, values)
             more = [*faults(schema, values)]

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
+from data.environment import environment
 from data.errors import UserError
 
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"  # read by cuBLAS when a process' first product is computed
@@ -26,11 +27,13 @@ def deterministic(wanted: bool) -> Iterator[None]:
         yield
         return
     cudnn = torch.backends.cudnn
-    mode, before = torch.get_deterministic_debug_mode(), os.environ.get(CUBLAS)
-    os.environ[CUBLAS] = before or ":4096:8"
+    mode = torch.get_deterministic_debug_mode()
     torch.use_deterministic_algorithms(True)
     try:
-        with cudnn.flags(enabled=cudnn.enabled, benchmark=False, deterministic=True, allow_tf32=cudnn.allow_tf32):
+        with (
+            environment({CUBLAS: os.environ.get(CUBLAS) or ":4096:8"}),
+            cudnn.flags(enabled=cudnn.enabled, benchmark=False, deterministic=True, allow_tf32=cudnn.allow_tf32),
+        ):
             yield
     except RuntimeError as error:
         if "deterministic" not in str(error):
@@ -38,5 +41,3 @@ def deterministic(wanted: bool) -> Iterator[None]:
         raise UserError(f"deterministic=true: {str(error).splitlines()[0]:.200}") from error
     finally:
         torch.set_deterministic_debug_mode(mode)
-        if before is None:
-            del os.environ[CUBLAS]

@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.pop(0)  # this folder, which Python puts there
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import experiments  # noqa: F401  # it says if packages are missing
+import experiments  # noqa: F401  # reports missing packages
 
 # isort: split
 from hydra.core.hydra_config import HydraConfig

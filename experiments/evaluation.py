@@ -106,7 +106,7 @@ def evaluate_model(settings: EvaluationSettings, *, several: bool = False) -> Pa
 
 
 def _weights(model: str, run: Path | None) -> dict[str, Any]:
-    """Returns what tables say of the weights of a run, or of a bundled checkpoint."""
+    """Returns the kind of weights of a run or a bundled checkpoint, for tables."""
     if run is not None:
         return {"weights": runs.read(run).get("weights")}
     return {"weights": "bundled"} if model in bundled() else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from experiments.settings import Settings
 from experiments.trainer import Trainer
 from objectives.base import TaskData
 
+Scorer = Callable[[str], dict[str, float | None]]
 SAMPLED_BATCHES = 4  # of each task, sampled to estimate the tokens of a batch
 SLOWER = 1.2  # ratio of speeds from which a precision is called the slower one
 DEV_BATCHES, PLATEAU_BATCHES = 8, 64  # evaluated on; the latter where the learning rate depends on the result
@@ -137,7 +138,7 @@ def _run(
         display.say(f"Resuming after step {trainer.state.step:,} of {plan.steps:,}.")
 
     # Train
-    scorer = Scorer(evaluation, parts, settings.seed, display, world)
+    scorer = _scorer(evaluation, parts, settings.seed, display, world)
     scores: dict[str, Any] = {"weights": parts.encoder.weights, "version": VERSION}
     if accelerator.is_main_process:
         scores |= {"start": _start_scores(path, trainer, scorer)}
@@ -157,22 +158,19 @@ def _run(
     accelerator.end_training()
 
 
-class Scorer:
-    """Scores the encoder on held-out text with the run's ``evaluation``; {} if there is none."""
+def _scorer(evaluation: Any, parts: Parts, seed: int, display: Display, processes: int) -> Scorer:
+    """Returns a function that scores the encoder on held-out text; its argument names the encoder in messages."""
+    if evaluation is None:
+        return lambda name: {}
+    texts = parts.store.held_out_texts()
 
-    def __init__(self, evaluation: Any, parts: Parts, seed: int, display: Display, processes: int) -> None:
-        self._evaluation, self._parts, self._seed = evaluation, parts, seed
-        self._display, self._processes = display, processes
-        self._texts = parts.store.held_out_texts() if evaluation else []
-
-    def __call__(self, name: str) -> dict[str, float | None]:
-        """Returns the scores; messages call the encoder ``name``."""
-        if self._evaluation is None:
-            return {}
-        self._display.say(f"Evaluating {name} ...", style="dim")
-        with all_threads(self._processes):
-            found: dict[str, float | None] = self._evaluation(self._parts.encoder, self._texts, seed=self._seed)
+    def score(name: str) -> dict[str, float | None]:
+        display.say(f"Evaluating {name} ...", style="dim")
+        with all_threads(processes):
+            found: dict[str, float | None] = evaluation(parts.encoder, texts, seed=seed)
         return found
+
+    return score
 
 
 def _start_scores(path: Path, trainer: Trainer, scorer: Scorer) -> dict[str, float | None]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from omegaconf import OmegaConf
 
 from experiments.overrides import ADDED, choices, compose, ours, places_of
 
@@ -25,7 +26,7 @@ def described(overrides: Sequence[str], name: str) -> str:
     chosen: Mapping[str, str] = config.hydra.runtime.choices
     main = _comments(*_files(places, "", name))
     parts = [main.pop("")]
-    nodes: dict[str, Any] = yaml.safe_load(yaml.safe_dump(_plain(config), sort_keys=False))
+    nodes: Any = OmegaConf.to_container(ours(config), resolve=True)
     named = choices(places) if name == "run" else {}
     parts += [_choices(named)] if named else []
     own = {key: value for key, value in nodes.items() if key not in named}
@@ -51,12 +52,6 @@ def meaning(key: str, hydra: Any) -> str:
     choice = hydra.runtime.choices.get(group)
     where = (group, choice) if inner and choice else ("", hydra.job.config_name)
     return _comments(*_files(places_of(hydra), *where)).get(inner or key, "")
-
-
-def _plain(config: Any) -> Any:
-    from omegaconf import OmegaConf
-
-    return OmegaConf.to_container(ours(config), resolve=True)
 
 
 def _order(group: str) -> tuple[int, str]:

@@ -11,8 +11,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,12 @@ import torch
 from accelerate.utils import get_int_from_env
 from torch import distributed, multiprocessing
 
+from data.environment import environment
 from data.errors import UserError
 from experiments import building, compose, experiment
 from experiments.command_line import Ended, one_line_errors
 from experiments.interrupts import handled
+from experiments.processes import on_cpu
 from experiments.settings import Settings
 
 MOST = 8  # processes by default: each takes about a GiB with a small encoder
@@ -48,16 +49,16 @@ def run(config: dict[str, Any]) -> Path:
                 f"processes={settings.processes}: the launcher started {launched}. Leave processes= out."
             )
         return experiment.run(config | {"processes": launched})
-    cores, on_cpu = torch.get_num_threads(), _on_cpu(settings)
+    cores, cpu = torch.get_num_threads(), on_cpu(settings)
     sizes = {task.batch_size for task in compose.build(config["objective"], "objective").tasks.values()}
-    count = settings.processes or (_fitting(sizes, cores) if on_cpu and settings.threads is None else 1)
+    count = settings.processes or (_fitting(sizes, cores) if cpu and settings.threads is None else 1)
     building.require_division(sizes, count)
-    if not on_cpu and count > max(1, torch.cuda.device_count()):  # one on mps
+    if not cpu and count > max(1, torch.cuda.device_count()):  # one on mps
         raise UserError(f"processes={count}: there are fewer GPUs. processes=1 or device=cpu works here.")
-    if on_cpu and count > (most := max(MOST, os.cpu_count() or 1)):
+    if cpu and count > (most := max(MOST, os.cpu_count() or 1)):
         raise UserError(f"processes must be at most {most} on this machine. Got {count} instead.")
     config = config | {"processes": count}
-    if on_cpu:
+    if cpu:
         config["threads"] = settings.threads or max(1, cores // count)
     try:
         return experiment.run(config) if count == 1 else _run(config, count)
@@ -73,10 +74,6 @@ def _launched() -> int:
         raise UserError(f"{', '.join(LAUNCHERS)}: where one is set it must be a whole number.") from None
 
 
-def _on_cpu(settings: Settings) -> bool:
-    return settings.device == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
-
-
 def _fitting(sizes: set[int], cores: int) -> int:
     """Returns the number of processes that divides all batch ``sizes`` and leaves the fewest cores idle."""
     counts = [count for count in range(1, min(cores, MOST) + 1) if not any(size % count for size in sizes)]
@@ -90,7 +87,7 @@ def _run(config: dict[str, Any], count: int) -> Path:
     store = distributed.TCPStore(
         HOST, port, count, is_master=True, wait_for_workers=False, master_listen_fd=listening.detach()
     )
-    environment = {
+    variables = {
         "MASTER_ADDR": HOST,
         "MASTER_PORT": str(port),
         "TORCHELASTIC_USE_AGENT_STORE": "True",
@@ -99,15 +96,15 @@ def _run(config: dict[str, Any], count: int) -> Path:
         "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", LOOPBACK),
     }
     if config["threads"] is not None:
-        environment["OMP_NUM_THREADS"] = str(config["threads"])
+        variables["OMP_NUM_THREADS"] = str(config["threads"])
     with handled({signal.SIGINT: signal.SIG_IGN}):  # until they train; this process ends them
         others: Any = multiprocessing.start_processes(
-            _join_in, (config, environment), nprocs=count - 1, join=False, start_method="spawn"
+            _join_in, (config, variables), nprocs=count - 1, join=False, start_method="spawn"
         )
     try:
         while store.add(READY, 0) < count - 1:  # one that dies before they meet would be waited for
             others.join(0.1)
-        with _set(environment | {"RANK": "0", "LOCAL_RANK": "0"}):
+        with environment(variables | {"RANK": "0", "LOCAL_RANK": "0"}):
             return experiment.run(config)
     except multiprocessing.ProcessExitedException as ended:
         raise _end(ended, count) from ended
@@ -125,12 +122,12 @@ def _run(config: dict[str, Any], count: int) -> Path:
             distributed.destroy_process_group()
 
 
-def _join_in(place: int, config: dict[str, Any], environment: Mapping[str, str]) -> None:
+def _join_in(place: int, config: dict[str, Any], variables: Mapping[str, str]) -> None:
     """Runs one of the other processes."""
     rank = str(place + 1)
-    os.environ.update(environment, RANK=rank, LOCAL_RANK=rank)
+    os.environ.update(variables, RANK=rank, LOCAL_RANK=rank)
     with one_line_errors():
-        distributed.TCPStore(HOST, int(environment["MASTER_PORT"]), is_master=False).add(READY, 1)
+        distributed.TCPStore(HOST, int(variables["MASTER_PORT"]), is_master=False).add(READY, 1)
         experiment.run(config)
 
 
@@ -144,17 +141,3 @@ def _end(ended: multiprocessing.ProcessExitedException, count: int, notes: Seque
     name = signal.Signals(-status).name if status < 0 else f"status {status}"
     what = f"Process {ended.error_index + 2} of {count} ended ({name}), possibly out of memory"
     return UserError(" ".join(filter(None, (f"{what}: processes=1 needs less.", *notes))))
-
-
-@contextmanager
-def _set(environment: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in environment}
-    os.environ.update(environment)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -47,7 +47,7 @@ class Optimizer(ABC):
         require(type(self), vars(self), "optimizer")
 
     def rate(self, start: Start) -> tuple[float, str]:
-        """The peak learning rate of weights that begin as ``start`` says, and the key that sets it."""
+        """The peak learning rate of weights of the kind ``start``, and the key that sets it."""
         assert self.lr is not None
         return self.lr, "optimizer.lr"
 

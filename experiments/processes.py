@@ -38,18 +38,18 @@ def start_processes(settings: Settings) -> Accelerator:
             raise UserError(f"trackers: {tracker} is not installed: pip install {tracker}.")
     # A sweep runs in one process, and Accelerate keeps the first run's precision otherwise.
     AcceleratorState._reset_state(reset_partial_state=not torch.distributed.is_initialized())
-    on_cpu = settings.device == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
+    cpu = on_cpu(settings)
     precision = settings.precision
     if precision == "auto":
         has_bf16 = (
-            not on_cpu and torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+            not cpu and torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
         )
         precision = "bf16" if has_bf16 else "fp32"
-    if precision == "fp16" and on_cpu:
+    if precision == "fp16" and cpu:
         raise UserError("precision=fp16 needs a GPU: bf16 and fp32 work on a CPU.")
     mixed = "no" if precision == "fp32" else precision
     accelerator = Accelerator(
-        cpu=on_cpu,
+        cpu=cpu,
         mixed_precision=mixed,
         log_with=list(settings.trackers) or None,
         project_dir="runs",  # some trackers want one now; the trainer sets the run's when they begin
@@ -59,6 +59,11 @@ def start_processes(settings: Settings) -> Accelerator:
     if settings.threads is not None:  # after Accelerate, which chooses a number for several processes
         torch.set_num_threads(settings.threads)
     return accelerator
+
+
+def on_cpu(settings: Settings) -> bool:
+    """Returns whether the run uses the CPU, by choice or because there is no GPU."""
+    return settings.device == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
 
 
 def precision_of(accelerator: Accelerator) -> str:

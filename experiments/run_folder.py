@@ -58,6 +58,9 @@ class RunFolder:
             # A link is not followed, nothing is cut off, and a pipe is not waited for.
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
             self._lock: IO[str] = os.fdopen(os.open(self.path / ".lock", flags, 0o666), "w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"The run folder {self.path} is in use by another process.") from None
         except OSError as error:
             if path is not None and path.is_file():
                 raise UserError(f"{path} is a file, not a folder: run_dir=<folder> names another.") from None
@@ -65,10 +68,6 @@ class RunFolder:
                 f"The run folder {path or 'runs'} cannot be written ({error.strerror}): "
                 "run_dir=<folder> names another."
             ) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(f"The run folder {self.path} is in use by another process.") from None
         self._before = {entry.name for entry in self.path.iterdir()} - {".lock"}
         if not resume and "config.yaml" in self._before:
             self._lock.close()

@@ -12,24 +12,6 @@ from data.ranges import Below1, Factor, Proportion, Share, SizeOrZero, Weight
 from data.schema import require
 
 
-def slanted_triangular(step: int, total: int, *, cut: float, ratio: float) -> float:
-    """Share of the peak learning rate at ``step`` of 0 .. ``total`` - 1 (Howard & Ruder 2018, equation 3).
-
-    p rises from 0 to 1 over the first ``cut`` of the steps and falls to 0 over the others; the share is
-    (1 + p (ratio - 1)) / ratio. (The paper's falling leg has the length cut * (1 / cut_frac - 1), which
-    rounding makes shorter than what is left of a short run: p would end below 0. Ours is what is left.)
-    """
-    top = max(1, int(total * cut))
-    p = step / top if step < top else 1 - (step - top) / max(1, total - top)
-    return (1 + p * (ratio - 1)) / ratio
-
-
-def linear(step: int, total: int, *, warm_up: float) -> float:
-    """Share of the peak learning rate: up from 0 over the first ``warm_up`` of the steps, then down towards 0."""
-    top = int(total * warm_up)
-    return (step + 1) / (top + 1) if step < top else (total - step) / (total - top)
-
-
 class Schedule(ABC):
     """Settings of a schedule.
 
@@ -62,7 +44,11 @@ class Schedule(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class SlantedTriangular(Schedule):
-    """Howard & Ruder (2018): a short steep rise, a long slow fall.
+    """Howard & Ruder (2018), equation 3: a short steep rise, a long slow fall.
+
+    p rises from 0 to 1 over the first ``cut`` of the steps and falls to 0 over the others; the share is
+    (1 + p (ratio - 1)) / ratio. (The paper's falling leg has the length cut * (1 / cut_frac - 1), which
+    rounding makes shorter than what is left of a short run: p would end below 0. Here it is what is left.)
 
     Attributes:
         cut: share of the steps in which the rate rises.
@@ -79,12 +65,14 @@ class SlantedTriangular(Schedule):
 
     def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
         total = steps if self.total == "steps" else steps * examples
-        return slanted_triangular(step, total, cut=self.cut, ratio=self.ratio)
+        top = max(1, int(total * self.cut))
+        p = step / top if step < top else 1 - (step - top) / max(1, total - top)
+        return (1 + p * (self.ratio - 1)) / self.ratio
 
 
 @dataclass(frozen=True, kw_only=True)
 class Linear(Schedule):
-    """Linear warm-up, then linear decay to 0.
+    """Linear warm-up over the first ``warm_up`` of the steps, then linear decay to 0.
 
     Raises:
         ValueError: if ``warm_up`` is negative, or 1 or more.
@@ -93,7 +81,8 @@ class Linear(Schedule):
     warm_up: Below1 = 0.1
 
     def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
-        return linear(step, steps, warm_up=self.warm_up)
+        top = int(steps * self.warm_up)
+        return (step + 1) / (top + 1) if step < top else (steps - step) / (steps - top)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from data.randomness import DROPOUT, generator
 from encoders.base import Encoder
 from experiments import checkpoint, memory
 from experiments.interrupts import noted_interrupts
-from experiments.optimizer import Optimizer, Start, start_of, tables_of
+from experiments.optimizer import Optimizer, Start, tables_of
 from experiments.overrides import typed
 from experiments.processes import Processes
 from experiments.progress import Display, summary, time_left
@@ -69,7 +69,7 @@ class Trainer:
     Attributes:
         train: micro-batches by number.
         dev: this process' share of the held-out batches.
-        start: kind of the initial weights, which chooses the peak learning rate; None: the encoder's.
+        start: kind of the initial weights, which chooses the peak learning rate.
         extra_scores: computes further scores of the encoder, before the first step and every
             ``extra_scores_every`` steps.
     """
@@ -85,7 +85,7 @@ class Trainer:
     steps: int
     folder: Path
     display: Display
-    start: Start | None = None
+    start: Start
     extra_scores: Callable[[Encoder], dict[str, float]] | None = None
     extra_scores_every: int | None = None
     state: State = field(default_factory=State)
@@ -103,7 +103,7 @@ class Trainer:
         self.torch_optimizer = self.accelerator.prepare_optimizer(
             self.optimizer_settings.build(self.parameters, tables_of([self.encoder, self.objective]))
         )
-        self.peak_lr, self.peak_lr_key = self.optimizer_settings.rate(self.start or start_of(self.encoder))
+        self.peak_lr, self.peak_lr_key = self.optimizer_settings.rate(self.start)
         self.checkpoints = self.folder / "checkpoints"
         tenth = max(1, round(self.steps / 10))
         self.dev_every = self.settings.dev_every or tenth
@@ -121,7 +121,7 @@ class Trainer:
 
     @property
     def done(self) -> bool:
-        """Whether all steps are done, or the schedule has ended the training."""
+        """Returns whether all steps are done, or the schedule has ended the training."""
         return self.state.step >= self.steps or self.lr < self.schedule.stop
 
     @property

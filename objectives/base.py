@@ -25,7 +25,7 @@ from data.batch import Batch
 from data.errors import UnfitError
 from data.loader import Units
 from data.randomness import FIXED, generator
-from data.schema import validated
+from data.schema import Validated
 from data.selection import Selection
 from data.sources.base import Part, Source
 from data.store import TokenStore
@@ -148,7 +148,7 @@ class CorpusStatistics:
         return self._counted[1]
 
 
-class Objective(nn.Module, ABC):
+class Objective(Validated, nn.Module, ABC):
     """Base of all objectives.
 
     The constructor takes the hyperparameters as typed keywords and is the schema of the objective's YAML: ranges
@@ -162,14 +162,11 @@ class Objective(nn.Module, ABC):
         statistics: token statistics of the training part of the run's corpus.
     """
 
+    key_prefix = "objective"
     batch_size: int
     citation: str = ""
     version: ClassVar[int] = 1
     statistics = CorpusStatistics((), np.zeros(0, np.int64))
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        validated(cls, "objective")
 
     # Required of every objective, in addition to a constructor
 
@@ -410,7 +407,7 @@ class Multitask(Objective, Generic[TaskObjective]):
 
 @contextmanager
 def evaluating(*modules: nn.Module) -> Iterator[None]:
-    """Switches off gradients and the dropout of ``modules``; their modes are restored afterwards."""
+    """Switches off gradients and dropout; afterwards ``modules`` are in their former mode, submodules included."""
     training = [module.training for module in modules]
     try:
         with torch.no_grad():

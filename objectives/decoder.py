@@ -30,6 +30,7 @@ from encoders.packed import in_chunks, packing, without_bf16_autocast
 from objectives.functional import at_least_float32
 
 WORD_RANGE = 0.1  # word vectors are initialised uniformly in [-0.1, 0.1], as in the published program
+CHUNK = 256  # positions whose scores over the vocabulary are held at once
 
 
 class Decoder(nn.Module):
@@ -41,8 +42,9 @@ class Decoder(nn.Module):
         word_size: E, width of a word vector.
         hidden: H, width of a state; None: D. If it differs from D, the first state is a linear map of h_x.
         dropout: dropout probability of h_x, in the first state and in the gates.
-        chunk: number of positions whose scores over the vocabulary are held at once.
     """
+
+    chunk = CHUNK
 
     def __init__(
         self,
@@ -52,7 +54,6 @@ class Decoder(nn.Module):
         word_size: int = 512,
         hidden: int | None = None,
         dropout: float = 0.3,
-        chunk: int = 256,
     ) -> None:
         super().__init__()
         hidden = condition if hidden is None else hidden
@@ -63,7 +64,6 @@ class Decoder(nn.Module):
         self.of_state = nn.Linear(hidden, 3 * hidden)  # U and c
         self.output = nn.Linear(hidden, vocabulary)  # V and d
         self.dropout = nn.Dropout(dropout)
-        self.chunk = chunk
         nn.init.uniform_(self.embedding.weight, -WORD_RANGE, WORD_RANGE)
         nn.init.zeros_(self.output.bias)
         for part in (self.of_word, self.of_sentence, self.of_state):

@@ -29,12 +29,11 @@ from data.token_format import TokenFormat
 from encoders.base import Encoder
 from objectives.base import Loss, Objective, Requirements, evaluating
 from objectives.conssent import CITATION
-from objectives.decoder import cross_entropy_sum
+from objectives.decoder import CHUNK, cross_entropy_sum
 from objectives.functional import forward_flops
 from objectives.gather import global_mean
 from objectives.masked_lm import labelled
 
-CHUNK = 256  # positions whose scores over the vocabulary are held at once
 NO_CHANGE = 1e-5  # largest change of a state, relative to the largest state, that may be rounding
 
 

@@ -1,4 +1,4 @@
-r"""Quick-Thoughts: finding the neighbours of a sentence within a passage (Logeswaran and Lee 2018).
+r"""QuickThoughts: finding the neighbours of a sentence within a passage (Logeswaran and Lee 2018).
 
     l(i) = - 1 / |C_i|  sum_{j in C_i}  log  exp(f(s_i) . g(s_j)) / sum_{k != i} exp(f(s_i) . g(s_k))
 
@@ -65,7 +65,7 @@ def choose_neighbours(sources: Tensor, candidates: Tensor, window: int) -> tuple
 
 
 class QuickThoughts(Objective):
-    """Quick-Thoughts: two encoders side by side, compared by dot products; it has no weights of its own.
+    """QuickThoughts: two encoders side by side, compared by dot products; it has no weights of its own.
 
     Args:
         batch_size: consecutive sentences of a micro-batch over all processes.

@@ -14,7 +14,7 @@ from encoders.transformer import Transformer
 from experiments import building, compose, processes
 from experiments.progress import Display
 from experiments.settings import Settings
-from tests.encoders.models import FAMILIES, tiny
+from tests.encoders.models import FAMILIES, shape, tiny, tokens_of
 from tests.simulated_device import DEVICE, SimulatedDevice, refuse_waits
 from tests.test_interchange import OBJECTIVES, SENTENCES, folder, overrides, refusal
 
@@ -68,6 +68,15 @@ def test_no_transformer_waits_for_the_device(family: str) -> None:
             rows = [encoder.format.wrap(np.arange(5, 5 + length)) for length in lengths]
             with refuse_waits():
                 encoder(Tokens.pad(rows, encoder.format.pad_id).to(DEVICE))
+
+
+def test_a_causal_model_sees_no_later_word_on_the_device() -> None:
+    encoder = tiny("bert", shape=shape("bert", is_decoder=True, use_cache=False)).eval()
+    tokens = tokens_of(encoder)
+    expected = encoder(tokens).sentence.detach()
+    with SimulatedDevice(), torch.no_grad():
+        found = encoder.to(DEVICE)(tokens.to(DEVICE)).sentence
+        torch.testing.assert_close(found.cpu(), expected)
 
 
 @pytest.mark.parametrize(("objective", "task", "encoder"), PAIRS)

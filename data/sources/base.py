@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from data.errors import readable
 from data.ranges import Below1, Factor
-from data.schema import validated
+from data.schema import Validated
 
 Part = Literal["train", "dev"]
 
@@ -30,7 +30,7 @@ class Document(NamedTuple):
     part: Part | None = None
 
 
-class Source(ABC):
+class Source(Validated, ABC):
     """Base of all corpora.
 
     Args:
@@ -42,11 +42,8 @@ class Source(ABC):
         ValueError: if a value is out of its range.
     """
 
+    key_prefix = "corpus"
     name: str
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        validated(cls, "corpus")
 
     def __init__(self, *, fraction: Factor = 1.0, dev_fraction: Below1 = 0.05, lowercase: bool = False) -> None:
         self.fraction = fraction
@@ -112,9 +109,6 @@ class Source(ABC):
             text = normalise(document.text)
             if text and part_of(document.part, split_hash(document.group, text), self.dev_fraction) == "train":
                 yield text.lower() if self.lowercase else text
-
-
-validated(Source, "corpus")  # of sources without a constructor of their own
 
 
 def normalise(text: str) -> str:

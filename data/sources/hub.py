@@ -196,7 +196,7 @@ class Hub(Source):
             rows.append(text)
             size += len(text)
             if size > self.max_bytes:
-                raise too_long(where, "document that reaches this row", self.max_bytes, BOUND)
+                raise too_long(where, "document that reaches this row", self.max_bytes, BOUND, "characters")
         if rows:
             yield Document("\n".join(rows), group)
 

@@ -14,7 +14,7 @@ from data.pairs import Pair, PairSource
 from data.ranges import Below1
 from data.sources.base import Part
 from data.sources.hub import HubRows
-from data.sources.reading import aligned, digest, lines, listed, located, parsed
+from data.sources.reading import aligned, all_located, digest, lines, parsed
 
 KINDS = (".jsonl", ".jsonl.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 CLASSES = ("entailment", "neutral", "contradiction")
@@ -115,11 +115,11 @@ class Inference(PairSource):
 
 
 def _files(paths: str | Sequence[str] | None, key: str) -> list[Path]:
-    found = dict.fromkeys(path for pattern in listed(paths) for path in located(pattern, KINDS, key))
+    found = all_located(paths, KINDS, key)
     for path in found:
         if not path.name.lower().endswith(KINDS) and not path.name.startswith("s1."):
             raise UserError(f"{key}: {path} must end in one of {', '.join(KINDS)}, or be SentEval's s1.train.")
-    return list(found)
+    return found
 
 
 def _senteval_files(path: Path) -> list[Path]:

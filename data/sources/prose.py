@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 FEWEST_WORDS = 6  # of a paragraph
-PLAIN_SHARE = 0.75  # of its words that are letters alone
+PLAIN_SHARE = 0.75  # of its words that are letters only
 
 _ROLE = re.compile(r":[\w:+.-]+:`(?:[^`]*<~?([^`<>]*)>|~?([^`]*))`")  # :class:`~torch.Tensor`
 _LINK = re.compile(r"\[`~?([^\]`]*)`\](?:\([^)\s]*\))?|\[([^\]]*)\]\([^)\s]*\)|`([^`<]+?)\s*<[^`>]*>`__?")

@@ -72,6 +72,11 @@ def listed(paths: str | Sequence[str] | None) -> list[str]:
     return [paths] if isinstance(paths, str) else list(paths or [])
 
 
+def all_located(paths: str | Sequence[str] | None, kinds: Sequence[str], key: str) -> list[Path]:
+    """Returns the files that a setting of one path, several or none names, each once. Raises as ``located``."""
+    return list(dict.fromkeys(path for pattern in listed(paths) for path in located(pattern, kinds, key)))
+
+
 def digest(path: Path) -> str:
     """Returns a hexadecimal digest of a file's content."""
     with path.open("rb") as stream:
@@ -145,11 +150,11 @@ def aligned(*paths: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
         raise UserError(f"{' and '.join([f'{first} lines', *others])}: the numbers must be equal.")
 
 
-def too_long(where: str, what: str, most: int, key: str = "") -> UserError:
-    """Returns the error for a line or document of more than ``most`` bytes, a limit set by ``key``."""
+def too_long(where: str, what: str, most: int, key: str = "", unit: str = "bytes") -> UserError:
+    """Returns the error for a line, row or document of more than ``most`` units, a limit set by ``key``."""
     bound = f"{key}={most}" if key else f"{most:,}"
     return UserError(
-        f"{where}: the {what} is longer than {bound} bytes; divide it{f' or raise {key}' * bool(key)}."
+        f"{where}: the {what} is longer than {bound} {unit}; divide it{f' or raise {key}' * bool(key)}."
     )
 
 

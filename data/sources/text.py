@@ -48,7 +48,7 @@ class Text(Source):
             "book/0012": the book), so that the split keeps them in one part.
         dev_path: files of the held-out documents; then nothing of ``path`` is held out.
         pydocs: whether the corpus ``pydocs`` is read in addition, split as it is on its own.
-        max_bytes: bytes of a line or row, and of a document; a longer one is refused.
+        max_bytes: bytes of a line or .txt document, characters of a row; a longer one is refused.
         fraction, dev_fraction, lowercase: see Source.
 
     Raises:
@@ -161,7 +161,8 @@ class Text(Source):
                 begun = begun if size else number
                 size += len(line)
                 if size > self.max_bytes:  # quotes may go on over many lines
-                    raise too_long(f"{file.path}:{begun}", "row that begins here", self.max_bytes, BOUND)
+                    where = f"{file.path}:{begun}"
+                    raise too_long(where, "row that begins here", self.max_bytes, BOUND, "characters")
                 yield line
 
         csv.field_size_limit(max(csv.field_size_limit(), LARGEST_BOUND))  # ``counted`` has the limit
@@ -228,7 +229,7 @@ def pick(
     if not isinstance(text, str | None):
         raise UserError(f"{where}: field {field!r} is not text but {type(text).__name__}.")
     if text is not None and len(text) > most:
-        raise too_long(where, "text", most, BOUND)
+        raise too_long(where, "text", most, BOUND, "characters")
     group = None if group_field is None else record[group_field]
     if isinstance(group, list | dict):
         raise UserError(f"{where}: field {group_field!r} is not a name but {type(group).__name__}.")

@@ -21,7 +21,7 @@ from data.errors import UserError, readable
 from data.pairs import Pair, PairSource, pair_hash
 from data.ranges import Below1, Count
 from data.sources.base import Part
-from data.sources.reading import MOST_BYTES, digest, lines, listed, located, too_long
+from data.sources.reading import MOST_BYTES, all_located, digest, lines, too_long
 
 VERSION = "3"  # of ``pruned``, ``words`` and ``linearised``: raise it where a tree would give another pair
 DEEPEST = 150  # nested constituents; sentences have a third of it at most
@@ -94,11 +94,11 @@ class Trees(PairSource):
         self.function_tags = function_tags
         self._reader = None if corpus is None else _parsed(corpus)
         with readable("trees.gold"):
-            held_out = _files(dev_path, "trees.dev_path")
+            held_out = all_located(dev_path, KINDS, "trees.dev_path")
             self._part: Part | None = "train" if held_out else None
             files: list[tuple[Path, Part | None, bool]] = [
-                *((path, self._part, True) for path in _files(gold, "trees.gold")),
-                *((path, "train", False) for path in _files(machine, "trees.machine")),
+                *((path, self._part, True) for path in all_located(gold, KINDS, "trees.gold")),
+                *((path, "train", False) for path in all_located(machine, KINDS, "trees.machine")),
             ]
         self._files = [entry for entry in files if entry[0] not in held_out]
         self._files.extend((path, "dev", True) for path in held_out)
@@ -119,6 +119,8 @@ class Trees(PairSource):
 
     def identity(self) -> Iterator[str]:
         yield f"{VERSION} {self.tags} {self.function_tags} {self.gold_repeats}"
+        if any(part == "dev" for _, part, _ in self._files):
+            yield "held out first"
         if not all(gold for *_, gold in self._files):
             yield str(self.dev_fraction)  # decides which gold trees repeat, and which of a parser are left out
         if self._reader is not None:
@@ -168,7 +170,7 @@ def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree
     for number, line in numbered:
         size = size + len(line) if stack else len(line)
         if size > MOST_BYTES:
-            raise too_long(f"{where}:{opened}", "tree that begins here", MOST_BYTES)
+            raise too_long(f"{where}:{opened}", "tree that begins here", MOST_BYTES, unit="characters")
         for piece in _PIECE.findall(line):
             if piece == "(":
                 opened = opened if stack else number
@@ -228,10 +230,6 @@ def linearised(tree: Tree, *, tags: Literal["normalised", "own"] = "normalised")
         return tree.label if tags == "own" or tree.label in PUNCTUATION else WORD
     inside = " ".join(linearised(child, tags=tags) for child in tree.children)
     return f"({tree.label} {inside} ){tree.label}"
-
-
-def _files(paths: str | Sequence[str] | None, key: str) -> list[Path]:
-    return list(dict.fromkeys(path for pattern in listed(paths) for path in located(pattern, KINDS, key)))
 
 
 def _parsed(corpus: str) -> Any:

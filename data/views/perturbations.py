@@ -10,7 +10,8 @@ uniformly. The paper does not say where "tokens not in S" come from (see ``Noise
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 
@@ -61,8 +62,10 @@ class Noise:
         return np.searchsorted(self.ends, numbers, side="right")
 
 
-def count_tokens(units: Units, indices: np.ndarray) -> tuple[np.ndarray, float]:
-    """Counts each token in ``units[i]`` for i in ``indices``.
+def count_tokens(
+    units: Units, indices: np.ndarray, of: Callable[[Any], np.ndarray] = np.asarray
+) -> tuple[np.ndarray, float]:
+    """Counts each token in ``of(units[i])`` for i in ``indices``.
 
     Of more than ``MOST_COUNTED`` sentences only that many are counted, evenly spaced.
 
@@ -73,7 +76,7 @@ def count_tokens(units: Units, indices: np.ndarray) -> tuple[np.ndarray, float]:
         indices = indices[np.linspace(0, len(indices) - 1, MOST_COUNTED).astype(np.int64)]
     counts = np.zeros(0, np.int64)
     for first in range(0, len(indices), CHUNK):
-        tokens = np.concatenate([units[int(i)] for i in indices[first : first + CHUNK]])
+        tokens = np.concatenate([of(units[int(i)]) for i in indices[first : first + CHUNK]])
         more = np.bincount(tokens, minlength=len(counts))
         more[: len(counts)] += counts
         counts = more

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import yaml
@@ -92,10 +93,5 @@ class ComparisonSettings:
         return cls(**config)
 
 
-def read(given: Sequence[str]) -> tuple[ComparisonSettings, list[str]]:
-    """Returns the settings, and the overrides for the runs.
-
-    Raises:
-        UserError: with one line for each fault.
-    """
-    return settings_and_overrides(given, "compare", ComparisonSettings, RESERVED)
+# Returns the settings, and the overrides for the runs.
+read = partial(settings_and_overrides, name="compare", schema=ComparisonSettings, reserved=RESERVED)

@@ -272,7 +272,7 @@ def sizes(found: Found, size: str, shown: Sequence[Run]) -> str:
             f"corpus {_known(row.get('corpus') for row in rows)}",
             f"tokens {_known((row.get('tokens') for row in rows), ',')}",
             f"negatives per anchor {_known(fact.get('negatives per anchor') for fact in facts)}",
-            f"seeds {_known(row.get('seed') for row in rows)}",
+            f"seeds {_seeds(row.get('seed') for row in rows)}",
             *(f"{count} of the runs learned {what} from synthetic pairs" for what, count in tasks.items()),
         ]
     )
@@ -288,6 +288,12 @@ def _known(values: Iterable[Any], form: str = "") -> str:
         return ", ".join(map(str, known)) or "–"
     low, high = min(known), max(known)
     return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"
+
+
+def _seeds(values: Iterable[Any]) -> str:
+    known = sorted({value for value in values if isinstance(value, int)})
+    together = len(known) > 2 and known[-1] - known[0] == len(known) - 1
+    return f"{known[0]} to {known[-1]}" if together else _known(known)
 
 
 def _start(row: Mapping[str, Any]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -80,10 +81,5 @@ class Reproduction:
         return made
 
 
-def read(given: Sequence[str]) -> tuple[Reproduction, list[str]]:
-    """Returns the settings, and the overrides for the runs.
-
-    Raises:
-        UserError: with one line for each fault.
-    """
-    return settings_and_overrides(given, "reproduce", Reproduction, RESERVED)
+# Returns the settings, and the overrides for the runs.
+read = partial(settings_and_overrides, name="reproduce", schema=Reproduction, reserved=RESERVED)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from data.errors import ShortTextError, UserError
+from data.loader import Units
 from data.pairs import PairSource, PairStore, prepare_pairs
 from data.selection import Selection
 from data.views.perturbations import MOST_COUNTED, count_tokens
@@ -131,31 +132,26 @@ class GenSenTask(Objective):
         """Returns the texts of each of ``units`` and the predictions for it, by name."""
 
 
-@dataclass(frozen=True)
-class _Fetched:
-    """Units that a function returns by their number."""
-
-    fetch: Callable[[int], np.ndarray]
-
-    def __getitem__(self, i: int) -> np.ndarray:
-        return self.fetch(i)
-
-
 def surprisals(
-    fetch: Callable[[int], np.ndarray], indices: np.ndarray, size: int, end: int | None = None
+    units: Units,
+    indices: np.ndarray,
+    size: int,
+    end: int | None = None,
+    of: Callable[[Any], np.ndarray] = np.asarray,
 ) -> Tensor:
     """Computes the -log p of each token id under its frequency in a text, with add-one smoothing.
 
     Args:
-        fetch: returns the token ids of a unit of text by its number.
+        units: of text, by number.
         indices: numbers of the units, of shape (n,); of very many, a sample is read (``count_tokens``).
         size: number of token ids.
         end: id to be counted once more per unit, as its end; None: none.
+        of: returns the token ids of a unit; by default these are the unit.
 
     Returns:
         Surprisals in nats, of shape (size,).
     """
-    counts, _ = count_tokens(_Fetched(fetch), indices)
+    counts, _ = count_tokens(units, indices, of)
     counts = np.pad(counts, (0, size - len(counts))) + 1
     if end is not None:
         counts[end] += min(len(indices), MOST_COUNTED)

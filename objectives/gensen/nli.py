@@ -44,7 +44,7 @@ class NLI(GenSenTask):
         with errors_of(self.name):
             store, train, dev = self.pair_store(corpus)
         self.mean_length = float(store.source_lengths[train.indices].mean())
-        self.surprisals["nli"] = surprisals(lambda i: store[i].target, train.indices, len(store.classes))
+        self.surprisals["nli"] = surprisals(store, train.indices, len(store.classes), of=lambda pair: pair.target)
         return TaskData(store, train, dev, store.source_lengths.max(axis=1), self.setting)
 
     def build(self, encoder: Encoder) -> None:

@@ -114,8 +114,8 @@ class SequenceTask(GenSenTask):
         self.source_length = float(sources[train.indices].mean())
         self.target_lengths = tuple((targets[train.indices].mean(axis=0) + 1).tolist())  # and END
         for number, part in enumerate(self.part_names):
-            fetch = partial(self._target, units, number)
-            self.surprisals[part] = surprisals(fetch, train.indices, len(self.tokenizer), END)
+            target = partial(self._target, number)
+            self.surprisals[part] = surprisals(units, train.indices, len(self.tokenizer), END, target)
         words = fingerprint(*self.tokenizer.convert_ids_to_tokens(range(len(self.tokenizer))))
         self.register_buffer(VOCABULARY_ID, torch.tensor(int(words[:15], 16)))
         return TaskData(units, train, dev, sources + targets.sum(axis=1), self.setting)
@@ -186,8 +186,8 @@ class SequenceTask(GenSenTask):
                 sample[f"{part} decoded"] = text or "(nothing)"
         return shown
 
-    def _target(self, units: Any, number: int, i: int) -> np.ndarray:
-        return self.split(units[i]).targets[number][: self.sizes.content]
+    def _target(self, number: int, unit: Any) -> np.ndarray:
+        return self.split(unit).targets[number][: self.sizes.content]
 
 
 class SkipThought(SequenceTask):

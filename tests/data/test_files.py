@@ -58,6 +58,23 @@ def test_a_folder_is_replaced_atomically(
         assert [path.read_text() for path in folder.iterdir()] == [content]
 
 
+@pytest.mark.parametrize("in_one_step", [True, False])
+@pytest.mark.parametrize("there", [True, False], ids=["link to a folder", "dangling link"])
+def test_the_folder_that_a_link_leads_to_is_replaced(
+    there: bool, in_one_step: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not in_one_step:
+        monkeypatch.setattr(files, "_swapped", lambda one, other: False)
+    if there:
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder" / "old").touch()
+    (tmp_path / "link").symlink_to("folder")
+    with atomic_folder(tmp_path / "link") as unfinished:
+        (unfinished / "marker").touch()
+    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
+    assert found == {"folder", "folder/marker", "link"} and (tmp_path / "link").is_symlink()
+
+
 def test_json_is_read_as_it_was_written(tmp_path: Path) -> None:
     value = {"a": [1, 2.5, None, True, "é"], "b": {}}
     write_json(tmp_path / "a.json", value)

@@ -229,6 +229,15 @@ def test_held_out_books_are_cut_until_they_fit(tmp_path: Path, monkeypatch: pyte
     assert all(any(normalise(uncut.text).startswith(text) for uncut in documents) for text in kept)
 
 
+def test_held_out_texts_are_on_the_disk_before_the_store_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[os.stat_result] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle)))
+    store = prepare(Listed(DOCUMENTS), TOKENIZER, cache=tmp_path)
+    assert any(os.path.samestat(entry, (store.folder / "held_out.jsonl").stat()) for entry in synced)
+
+
 def test_held_out_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HELD_OUT_CHARACTERS", 10_000)
     held_out = module._HeldOut()

@@ -179,8 +179,8 @@ def test_a_vocabulary_and_vectors_from_real_files(tmp_path: Path) -> None:
     path = suite_data("embeddings/glove.100d.10k.txt.gz")
     lines = suite_data("senteval/downstream/CR/custrev.pos").read_text("latin-1").splitlines()[:400]
     encoder = BiLSTMMax(hidden=32, vectors=str(path), texts=lambda: lines, vocab_size=1000)
-    assert encoder.coverage is not None
-    known, words = (int(number) for number in encoder.coverage.replace(" of", "").split()[:2])
+    coverage = encoder.origin.rpartition("(")[2]
+    known, words = (int(number) for number in coverage.replace(" of", "").split()[:2])
     assert 0.8 < known / words < 1
     vectors = encoder.encode(lines)
     encoder.save(tmp_path / "encoder")

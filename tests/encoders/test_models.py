@@ -14,7 +14,7 @@ from transformers import AutoModelForMaskedLM
 
 import encoders
 from data.errors import UserError
-from encoders import models
+from encoders import models, varlen
 from encoders.fingerprint import fingerprint
 from encoders.transformer import Transformer
 from tests.encoders.folder_damage import put
@@ -89,7 +89,7 @@ def test_more_layers_than_the_model_has_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("family", "settings", "equal"),
     [
-        *((family, {}, True) for family in sorted(models.SEE_ALL - {"modernbert"})),
+        *((family, {}, True) for family in sorted(varlen.FAMILIES - {"modernbert"})),
         ("modernbert", {"layer_types": "full_attention"}, True),
         ("modernbert", {"local_attention": 4}, False),
     ],

@@ -91,6 +91,11 @@ def test_all_state_is_restored(tmp_path: Path) -> None:
             lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\x7f"),
             "model.safetensors is not what was written",
         ),
+        (
+            "model.safetensors",
+            lambda path: [path.unlink(), path.symlink_to(path)],
+            r"is damaged \(Too many levels of symbolic links\)",
+        ),
     ],
 )
 def test_a_damaged_checkpoint_is_named_with_the_one_before(tmp_path: Path, name, damage, message) -> None:  # type: ignore[no-untyped-def]

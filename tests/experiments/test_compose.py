@@ -11,8 +11,10 @@ import pytest
 
 from data.errors import UserError
 from experiments import command, command_line, compose, overrides
+from experiments.comparison.settings import ComparisonSettings
 from experiments.help import described
 from experiments.overrides import override
+from experiments.reproduction.settings import Reproduction
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -277,6 +279,23 @@ def test_a_tilde_in_a_path_is_refused_with_the_full_path() -> None:
         compose.check(["corpus=text", "corpus.path=~/x.txt"])
     written_out = shlex.quote(override("corpus.path", Path.home() / "x.txt"))
     assert str(error.value) == f"corpus.path=~/x.txt: write the folder out: {written_out}"
+
+
+def test_a_tilde_in_quotes_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "run" / "encoder").mkdir(parents=True)
+    config = compose.check(["warm_start='~/run'", "run_dir='~/a b'", "cache='~/cache'"])
+    found = [config[key] for key in ("warm_start", "run_dir", "cache")]
+    assert found == [str(tmp_path / name) for name in ("run", "a b", "cache")]
+    with pytest.raises(UserError, match=f"^resume={tmp_path}/gone: there is no such folder"):
+        compose.check(["resume='~/gone'"])
+    folders = [f"{key}='~/run'" for key in ("data", "runs", "out")]
+    for name, schema, more in (
+        ("compare", ComparisonSettings, ["objectives=[nsp,sop]"]),
+        ("reproduce", Reproduction, ["figure=declutr/2c"]),
+    ):
+        made = compose.check([*folders, *more], name, schema)
+        assert [made.data, made.runs, made.out] == [str(tmp_path / "run")] * 3
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -37,6 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REPORT_AT_END = """
 import runpy, sys
 from pathlib import Path
+from typing import Any
 from accelerate import Accelerator
 
 end = Accelerator.end_training
@@ -156,16 +158,19 @@ def test_an_interrupted_run_reports_how_to_resume_and_resumes(
 def test_a_run_interrupted_while_evaluating_reports_how_to_resume_and_resumes(
     folder: Path, uninterrupted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    score = experiment.Scorer.__call__
+    made = experiment._scorer
 
-    def interrupting(scorer: experiment.Scorer, name: str) -> dict[str, float | None]:
-        if name == "the trained encoder":
-            raise KeyboardInterrupt
-        return score(scorer, name)
+    def interrupting(*arguments: Any) -> experiment.Scorer:
+        def score(name: str) -> dict[str, float | None]:
+            if name == "the trained encoder":
+                raise KeyboardInterrupt
+            return made(*arguments)(name)
+
+        return score
 
     run = folder / "evaluating"
     with monkeypatch.context() as patch:
-        patch.setattr(experiment.Scorer, "__call__", interrupting)
+        patch.setattr(experiment, "_scorer", interrupting)
         with pytest.raises(KeyboardInterrupt, match=r"^Interrupted. Resume with: .* resume=.*/evaluating "):
             tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={run}")
     experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))

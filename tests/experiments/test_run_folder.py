@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 from pathlib import Path
 
@@ -26,6 +28,17 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
         RunFolder(tmp_path / "run", name="x")
     held.close()
     RunFolder(tmp_path / "run", name="x").close()
+
+
+def test_a_file_system_without_locks_is_not_reported_as_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(UserError, match=r"cannot be written \(No locks available\): run_dir="):
+        RunFolder(tmp_path / "run", name="x")
 
 
 def test_a_folder_with_a_run_is_refused_unless_resumed(tmp_path: Path) -> None:

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.schedules import (
-    Annealed,
-    Constant,
-    Linear,
-    SlantedTriangular,
-    WarmupStableDecay,
-    linear,
-    slanted_triangular,
-)
+from experiments.schedules import Annealed, Constant, Linear, SlantedTriangular, WarmupStableDecay
 
 
 def test_slanted_triangular_by_hand() -> None:
     """With 20 steps and cut 0.1 the peak is at step 2, and 18 steps lead down. Ratio 32 makes the minimum 1/32."""
-    shares = [slanted_triangular(step, 20, cut=0.1, ratio=32) for step in range(20)]
+    schedule = SlantedTriangular(cut=0.1, ratio=32)
+    shares = [schedule.factor(step, 20, 16) for step in range(20)]
     assert shares[0] == pytest.approx(1 / 32)
     assert shares[1] == pytest.approx((1 + 0.5 * 31) / 32)
     assert shares[2] == pytest.approx(1)
@@ -30,14 +23,14 @@ def test_slanted_triangular_equals_howard_and_ruders_equation() -> None:
     cut = int(total * cut_frac)
     for step in range(total):
         p = step / cut if step < cut else 1 - (step - cut) / (cut * (1 / cut_frac - 1))
-        share = slanted_triangular(step, total, cut=cut_frac, ratio=ratio)
+        share = SlantedTriangular(cut=cut_frac, ratio=ratio).factor(step, total, 16)
         assert share == pytest.approx((1 + p * (ratio - 1)) / ratio)
 
 
 @pytest.mark.parametrize("total", [1, 2, 3, 9, 19, 101])
 def test_slanted_triangular_stays_positive_in_short_runs(total: int) -> None:
     for step in range(total):
-        assert 1 / 32 <= slanted_triangular(step, total, cut=0.1, ratio=32) <= 1
+        assert 1 / 32 <= SlantedTriangular(cut=0.1, ratio=32).factor(step, total, 16) <= 1
 
 
 def test_instances_schedule_only_rises_in_one_epoch_at_batch_16() -> None:
@@ -48,9 +41,9 @@ def test_instances_schedule_only_rises_in_one_epoch_at_batch_16() -> None:
 
 
 def test_linear_by_hand() -> None:
-    shares = [linear(step, 10, warm_up=0.2) for step in range(10)]
+    shares = [Linear(warm_up=0.2).factor(step, 10, 16) for step in range(10)]
     assert shares == pytest.approx([1 / 3, 2 / 3, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
-    assert linear(0, 4, warm_up=0) == 1
+    assert Linear(warm_up=0).factor(0, 4, 16) == 1
 
 
 def test_warm_up_plateau_decay_by_hand() -> None:

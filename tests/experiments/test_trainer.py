@@ -49,6 +49,7 @@ def test_processes_start_with_the_same_weights(tmp_path: Path, monkeypatch: pyte
         steps=3,
         folder=tmp_path,
         display=cast(Any, None),
+        start="untrained",
     )
     tensors = [*encoder.parameters(), *objective.parameters(), *objective.buffers()]
     assert len(tensors) == 3 + 6 + 1

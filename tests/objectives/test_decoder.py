@@ -16,15 +16,17 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from data.batch import Tokens
 from data.tokenizer import END, PAD, START
-from objectives.decoder import Decoder, cross_entropy_sum
+from objectives.decoder import CHUNK, Decoder, cross_entropy_sum
 
 ROWS = [[START, 7, 8, 9, END], [START, END], [START, 5, 6, 11, 10, 5, END], [START, 6, 6, END]]
 
 
-def tiny(**arguments: Any) -> Decoder:
+def tiny(chunk: int = CHUNK, **arguments: Any) -> Decoder:
     torch.manual_seed(2)
     settings: dict[str, Any] = {"vocabulary": 12, "condition": 7, "word_size": 5, "dropout": 0.0, **arguments}
-    return Decoder(**settings).double()
+    decoder = Decoder(**settings).double()
+    decoder.chunk = chunk
+    return decoder
 
 
 def padded(rows: list[list[int]]) -> Tokens:
@@ -218,7 +220,8 @@ def test_flops_equal_torchs_count() -> None:
 
 def test_scores_are_held_one_chunk_at_a_time() -> None:
     """No tensor of the loss or its gradient is larger than the scores of one chunk."""
-    decoder = Decoder(vocabulary=5000, condition=4, word_size=3, chunk=7)
+    decoder = Decoder(vocabulary=5000, condition=4, word_size=3)
+    decoder.chunk = 7
     row = [START, *range(10, 200), END]
     largest = 0
 

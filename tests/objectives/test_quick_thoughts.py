@@ -1,4 +1,4 @@
-"""Quick-Thoughts: the loss against loops, batches of neighbours, refusals."""
+"""QuickThoughts: the loss against loops, batches of neighbours, refusals."""
 
 from __future__ import annotations
 

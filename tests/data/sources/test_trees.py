@@ -153,6 +153,8 @@ def test_held_out_trees_may_have_their_own_files(tmp_path: Path) -> None:
     target = "(S (NP XX )NP (VP XX (NP XX XX )NP )VP . )S"
     train, dev = Pair(("a has a dog .",), target, "train"), Pair(("b has a dog .",), target, "dev")
     assert list(source.read()) == [dev, *[train] * 5, train]
+    order = "held out first"  # unlike in older stores
+    assert order in source.identity() and order not in Trees(gold=str(tmp_path)).identity()
     (tmp_path / "c.ptb").write_text(JOHN.replace("John", "b"))
     source = Trees(gold=str(tmp_path), machine=str(tmp_path / "c.ptb"), dev_path=str(tmp_path / "b.ptb"))
     assert list(source.read()) == [dev, *[train] * 5] and source.skipped == {"held out": 2}

@@ -92,9 +92,11 @@ def test_quick_scores_are_marked_and_never_shown_with_printed_ones(tmp_path: Pat
         "weights random, random with word vectors of glove.txt.gz",
         "1,000 to 2,000",
         "anchor 62",
-        "1, 2",
+        "seeds 1, 2",
     ):
         assert part in line
+    for seeds, shown_as in (((3, 1, 2), "1 to 3"), ((1, 3, 4), "1, 3, 4"), ((2,), "2"), ((None,), "–")):
+        assert results._seeds(seeds) == shown_as
 
 
 def test_probes_of_two_versions_are_marked_in_figures_and_tables(tmp_path: Path, planned: list[Run]) -> None:

@@ -96,7 +96,7 @@ def test_surprisals_by_hand() -> None:
     units = [np.array([5, 5, 6]), np.array([5])]
     # Token 5 occurs three times, 6 once and END (2) twice; one is added to each of the 8 counts.
     expected = -np.log(np.array([1, 1, 3, 1, 1, 4, 2, 1]) / 14)
-    np.testing.assert_allclose(surprisals(units.__getitem__, np.array([0, 1]), 8, 2), expected, rtol=1e-6)
+    np.testing.assert_allclose(surprisals(units, np.array([0, 1]), 8, 2), expected, rtol=1e-6)
     classes = [np.array([0]), np.array([1])]
-    found = surprisals(classes.__getitem__, np.array([0, 1]), 3)
+    found = surprisals(classes, np.array([0, 1]), 3)
     np.testing.assert_allclose(found, -np.log(np.array([2, 2, 1]) / 5), rtol=1e-6)
