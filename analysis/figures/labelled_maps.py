@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ from data.errors import UserError
 # Groups of a map's scores: how often the nearest neighbours have a sentence's label, there and at chance level.
 IN_MAP, IN_VECTORS, GUESSING = "in the map", "in the vectors", "by guessing"
 SIDE = 2.35  # inches
+MOST_IN_ROW = 4  # maps of one model, of several
+TITLE = 90  # characters of the titles in a row
 SENTENCES, SEED = 1000, 0  # sampled of each set
 
 
@@ -61,7 +64,7 @@ def agreements(maps: Sequence[LabelledMap]) -> list[Point]:
 
 
 def picture(figure: Figure, maps: Sequence[LabelledMap], note: str) -> Picture:
-    """Draws the first map of each panel by each model; within ``style.look()``."""
+    """Draws the first map of each panel by each model, a row for each of several; within ``style.look()``."""
     panels = in_order(figure.panels, (one.panel for one in maps))
     models = in_order(figure.groups, (one.model for one in maps))
     drawn = [
@@ -69,7 +72,7 @@ def picture(figure: Figure, maps: Sequence[LabelledMap], note: str) -> Picture:
         for model in models
         for panel in panels
     ]
-    across = min(len(panels), drawing.MOST_ACROSS)
+    across = min(len(panels), MOST_IN_ROW if len(models) > 1 else drawing.MOST_ACROSS)
     rows = -(-len(drawn) // across)
     shown = ", ".join(map(str, dict.fromkeys(one.seed for one in drawn)))
     several = len({one.seed for one in maps}) > 1
@@ -80,10 +83,11 @@ def picture(figure: Figure, maps: Sequence[LabelledMap], note: str) -> Picture:
         axes.set_visible(False)
     for axes, one in zip(grid.flat, drawn, strict=False):
         projection_map.scatter(axes, one.places, one.data, size=0.75 if across > 1 else 1.0)
-        axes.set_title(": ".join(filter(None, (one.model, f"{one.panel}, {len(one.places):,} sentences"))))
+        title = wrap(": ".join(filter(None, (one.model, one.panel))), TITLE // across)
+        axes.set_title("\n".join(title), fontsize=8)
         axes.set_xlabel(
-            f"label named by {projection_map.NEIGHBOURS} neighbours:\n{one.scores.map:.0f} % in the map, "
-            f"{one.scores.vectors:.0f} % in the vectors,\n{one.scores.guess:.0f} % by guessing",
+            f"{len(one.places):,} sentences, label predicted\nby {projection_map.NEIGHBOURS} neighbours: map "
+            f"{one.scores.map:.0f} %,\nvectors {one.scores.vectors:.0f} %, guessing {one.scores.guess:.0f} %",
             fontsize=7,
             color=style.MUTED,
         )
