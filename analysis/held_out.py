@@ -106,7 +106,7 @@ def _change(name: str, start: float | None, trained: float | None, count: float 
         return "–"
     score, change = score_of(name), trained - start
     error = (sum(p * (100 - p) for p in (start, trained)) / count) ** 0.5 if score.percent and count else 0.0
-    shown = f"{change:+.{score.decimals}f}"
+    shown = f"{change:+z.{score.decimals}f}"
     if not score.ranked or abs(change) <= 2 * error:
         return shown
     colour = "green" if (change > 0 if score.higher_is_better else change < 0) else "red"

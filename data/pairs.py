@@ -22,7 +22,7 @@ from data.mapped import META, PARTS, ColumnWriter, MappedStore, Progress, cached
 from data.ranges import Below1
 from data.schema import Validated
 from data.selection import Selection
-from data.sources.base import Part, fingerprint, normalise, part_of, split_hash
+from data.sources.base import PART_NAMES, Part, fingerprint, normalise, part_of, split_hash
 from data.tokenising import CHUNK_CHARACTERS, Tokenise, plain_tokenise
 
 if TYPE_CHECKING:
@@ -206,18 +206,19 @@ class PairStore(MappedStore):
         return selected
 
     def _nothing(self, part: Part, total: int) -> UserError:
+        kind = PART_NAMES[part]
         if not total and self.synthetic:
             return UserError(
-                f"None of the {len(self):,} pairs of {self._name} is in the {part} part: raise {self._name}.pairs."
+                f"None of the {len(self):,} pairs of {self._name} is in the {kind} part: raise {self._name}.pairs."
             )
         if not total:
             change = "Raise it or name files of held-out pairs" if part == "dev" else "Lower it or take more pairs"
             return UserError(
-                f"The {part} part of {self._name} is empty: {self._name}.dev_fraction={self.dev_fraction} leaves "
+                f"The {kind} part of {self._name} is empty: {self._name}.dev_fraction={self.dev_fraction} leaves "
                 f"none of {len(self):,} pairs. {change}."
             )
         return UserError(
-            f"None of the {total:,} {part} pairs of {self._name} can be used (all are too short): take other ones."
+            f"None of the {total:,} {kind} pairs of {self._name} can be used (all are too short): take other ones."
         )
 
 

@@ -27,6 +27,7 @@ from data.mapped import META, PARTS, ColumnWriter, MappedStore, cached, damaged,
 from data.selection import Selection, repeated, varied
 from data.sentences import Sentences, splitter, splitter_kind
 from data.sources.base import (
+    PART_NAMES,
     Document,
     Part,
     Source,
@@ -166,16 +167,16 @@ class TokenStore(MappedStore):
     def _none_usable(
         self, part: Part, inside: np.ndarray, min_tokens: int, left_out: Mapping[str, int]
     ) -> ShortTextError:
-        unit = "document" if self.sentences is None else "sentence"
+        unit, kind = "document" if self.sentences is None else "sentence", PART_NAMES[part]
         if not inside.any():
             shares = f"corpus.dev_fraction={self.dev_fraction:g}"
             shares += f", corpus.fraction={self.fraction:g}" * (part == "train")
             settings: dict[str, Any] = {"corpus.fraction": 1.0} if part == "train" and self.fraction < 1 else {}
-            return ShortTextError(f"The {part} part has no document ({shares}).", settings=settings)
+            return ShortTextError(f"The {kind} part has no document ({shares}).", settings=settings)
         longest = int(self.lengths[inside].max())
         if longest < min_tokens:
             return ShortTextError(
-                f"No {part} {unit} has the {min_tokens:,} tokens needed (the longest has {longest:,}).",
+                f"No {kind} {unit} has the {min_tokens:,} tokens needed (the longest has {longest:,}).",
                 longest=longest,
             )
         reasons = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
@@ -183,7 +184,7 @@ class TokenStore(MappedStore):
         if (rules := self.sentences) is not None:
             reasons += f"; sentences.min_words={rules.min_words}, sentences.max_words={rules.max_words}"
             settings = {"sentences.min_words": 1} if left_out.get("too short") else {}
-        return ShortTextError(f"No {part} {unit} can be used ({reasons}).", settings=settings)
+        return ShortTextError(f"No {kind} {unit} can be used ({reasons}).", settings=settings)
 
 
 def prepare(

@@ -159,7 +159,9 @@ def _missing_licence(corpus: Mapping[str, Any], encoder: Encoder) -> str:
 def _main_scores(scores: Mapping[str, Any]) -> str:
     """Returns the first scores: "recall@1: 12.5 → 50.0 (start → trained)" where there are columns."""
     columns = {name: dict(dotted(values)) for name, values in scores.items() if isinstance(values, Mapping)}
-    rows = dict.fromkeys(key for column in columns.values() or [scores] for key in column)
+    rows = dict.fromkeys(
+        key for column in columns.values() or [scores] for key, value in column.items() if value is not None
+    )
     cells = {
         name: " → ".join(_cell(column.get(name)) for column in columns.values() or [scores])
         for name in list(rows)[:_MAIN_SCORES]

@@ -123,7 +123,7 @@ def find(
         raise UserError(f"{absent}; did you mean {near[0]}?")
     if weights == "pretrained":
         raise UserError(
-            f"{absent}. Connect to the internet or name a folder. (Training also starts without it: weights=auto.)"
+            f"{absent}. Connect to the internet or name a folder. (run.py also trains without it: weights=auto.)"
         )
     if model_type is None or not models.has_masked_lm(model_type):
         raise UserError(f"{absent}: connect, or name a folder by encoder.path=.")

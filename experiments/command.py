@@ -118,7 +118,8 @@ def command(
                     task(values)
 
             sys.argv[1:] = [*flags, *overrides]
-            hydra.main(config_path=str(file_of(name).parent), config_name=name, version_base="1.3")(once)()
+            with one_line_errors():  # Hydra composes again
+                hydra.main(config_path=str(file_of(name).parent), config_name=name, version_base="1.3")(once)()
 
         return main
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+NOTED = "Stopping after this step; a second interrupt stops at once.\n"
 
 
 @contextmanager
@@ -40,6 +43,8 @@ def noted_interrupts() -> Iterator[threading.Event]:
         if interrupted.is_set():
             raise KeyboardInterrupt
         interrupted.set()
+        if os.environ.get("RANK", "0") == "0":
+            os.write(2, NOTED.encode())  # print() may have been interrupted, and cannot be called twice at once
 
     with handled(dict.fromkeys((signal.SIGINT, signal.SIGTERM), note)):
         yield interrupted

@@ -35,12 +35,13 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_page_works_as_written(tree: Path) -> None:
-    test, evaluation = COMMAND.findall(FILE.sub("", PAGE))
+    test, evaluation, own = COMMAND.findall(FILE.sub("", PAGE))
     assert re.search(r"\b3 passed", follow(test, tree))
     (data,) = re.findall(r"```sh\n(.+?)```", PAGE, re.S)
     subprocess.run(["bash", "-e", "-c", data], cwd=tree, check=True)
     shown = follow(evaluation, tree)
     assert re.search(r"Mine │ accuracy │ 100\.00 │ 100\.00", shown), shown
+    follow(own, tree)
 
 
 def test_the_files_pass_the_lint(tree: Path) -> None:

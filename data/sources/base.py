@@ -14,6 +14,7 @@ from data.ranges import Below1, Factor
 from data.schema import Validated
 
 Part = Literal["train", "dev"]
+PART_NAMES: dict[Part, str] = {"train": "training", "dev": "dev"}
 
 
 class Document(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from data.errors import ShortTextError
 from data.loader import Units
 from data.selection import Selection
-from data.sources.base import Part
+from data.sources.base import PART_NAMES, Part
 from data.store import TokenStore
 
 
@@ -94,8 +94,9 @@ def select(store: TokenStore, part: Part, offsets: Sequence[int]) -> Selection:
     found = store.select(part)
     selected = found.narrowed(has_neighbours(store.documents, usable, offsets), "without neighbours")
     if not len(selected.indices):
+        kind = PART_NAMES[part]
         raise ShortTextError(
-            f"None of the {len(found.indices):,} {part} sentences has a neighbour in its document: skip-thought "
+            f"None of the {len(found.indices):,} {kind} sentences has a neighbour in its document: skip-thought "
             "needs documents of several sentences."
         )
     return selected

@@ -28,7 +28,7 @@ import numpy as np
 from data.errors import ShortTextError
 from data.loader import Units
 from data.selection import Selection
-from data.sources.base import Part
+from data.sources.base import PART_NAMES, Part
 from data.store import TokenStore
 
 ANY_LENGTH = int(np.iinfo(np.uint32).max)  # words
@@ -237,7 +237,7 @@ def select(
     usable = (left >= behind) & (left + store.lengths >= tokens)
     if before:
         usable &= ends[:-1] > ends[np.searchsorted(documents, documents)]
-    selected = found.narrowed(usable, "without continuation")
+    selected, kind = found.narrowed(usable, "without continuation"), PART_NAMES[part]
     if not len(selected.indices):
         asked = "another one after it in its document"
         if tokens:
@@ -245,11 +245,11 @@ def select(
                 f"{tokens:,} tokens from its beginning to the end of its document" + " and text before it" * before
             )
         longest = int((left + store.lengths)[found.indices].max())
-        raise ShortTextError(f"None of the {len(found.indices):,} {part} sentences has {asked}.", longest=longest)
+        raise ShortTextError(f"None of the {len(found.indices):,} {kind} sentences has {asked}.", longest=longest)
     if others and documents[selected.indices[0]] == documents[selected.indices[-1]]:
         longest = int((left + store.lengths)[selected.indices].max())
         raise ShortTextError(
-            f"All {part} sentences at which a pair can be sampled are of one document, and half of the pairs need "
+            f"All {kind} sentences at which a pair can be sampled are of one document, and half of the pairs need "
             "another one.",
             longest=longest,
         )

@@ -161,8 +161,8 @@ def _print(table: RichTable) -> None:
 def _listing() -> RichTable:
     """Returns all that can be reproduced as a table: runs, and what they cost here, at both sizes."""
     table = RichTable(title="What can be reproduced (figure=<name>)", title_justify="left", header_style="bold")
-    for name in ("name", "what", "runs, teaching", "here", "runs, paper", "here"):
-        numbers = name.startswith(("runs", "here"))
+    for name in ("name", "what", "runs, teaching", "time here", "runs, paper", "time here"):
+        numbers = name.startswith(("runs", "time"))
         table.add_column(name, justify="right" if numbers else "left", no_wrap=name == "name")
     for name in catalogue.names():
         exhibit = catalogue.EXHIBITS[name]
@@ -220,7 +220,7 @@ def _table(work: Work) -> RichTable:
     varied = [axis for axis in work.grid.axes if len({run.labels[axis] for run in work.planned}) > 1]
     for name in (*varied, "seed"):
         table.add_column(name)
-    table.add_column("here", justify="right")
+    table.add_column("time here", justify="right")
     table.add_column("state")
     table.add_column("run", no_wrap=True)
     known = planning.timed(work.grid, work.passed)

@@ -193,7 +193,7 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         opened(tmp_path, PAIRS[1:], dev_fraction=0.0).select("dev")
     store.source_lengths[:] = 0
     with pytest.raises(
-        UserError, match=r"^None of the 200 train pairs of listed can be used \(all are too short\): "
+        UserError, match=r"^None of the 200 training pairs of listed can be used \(all are too short\): "
     ):
         store.select("train")
 

@@ -191,7 +191,7 @@ def test_too_short_documents_are_counted(store: TokenStore) -> None:
     with pytest.raises(ShortTextError) as error:
         store.select("train", min_tokens=5000)
     longest = error.value.longest
-    assert str(error.value) == f"No train document has the 5,000 tokens needed (the longest has {longest})."
+    assert str(error.value) == f"No training document has the 5,000 tokens needed (the longest has {longest})."
     assert len(store.select("train", min_tokens=longest).indices)
 
 
@@ -199,7 +199,9 @@ def test_an_empty_part_and_an_empty_corpus_are_refused(tmp_path: Path) -> None:
     store = prepare(Listed([Document("one text")], dev_fraction=0.0, fraction=1e-9), TOKENIZER, cache=tmp_path)
     with pytest.raises(ShortTextError, match=r"^The dev part has no document \(corpus\.dev_fraction=0\)\.$"):
         store.select("dev")
-    with pytest.raises(ShortTextError, match=r"^The train part has no document \(.*, corpus\.fraction=1e-09\)\.$"):
+    with pytest.raises(
+        ShortTextError, match=r"^The training part has no document .*, corpus\.fraction=1e-09\)\.$"
+    ):
         store.select("train")
     with pytest.raises(UserError, match=r"Corpus listed has no text: all documents are empty \(2\)\."):
         prepare(Listed([Document(""), Document(" ")]), TOKENIZER, cache=tmp_path)
@@ -472,12 +474,12 @@ def test_a_part_without_a_usable_sentence_is_refused(cache: Path, tmp_path: Path
     longest = max(store.lengths[store.select("train").indices])
     with pytest.raises(
         UserError,
-        match=rf"^No train sentence has the 999 tokens needed \(the longest has {longest}\)\.$",
+        match=rf"^No training sentence has the 999 tokens needed \(the longest has {longest}\)\.$",
     ):
         store.select("train", min_tokens=999)
     with pytest.raises(
         UserError,
-        match=rf"^No train sentence can be used \({total} too short; sentences\.min_words=900, "
+        match=rf"^No training sentence can be used \({total} too short; sentences\.min_words=900, "
         r"sentences\.max_words=1000\)\.$",
     ):
         opened(cache, Sentences(min_words=900, max_words=1000)).select("train")

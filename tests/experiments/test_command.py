@@ -83,7 +83,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         # Faults that appear only when corpus and encoder are prepared.
         case("corpus.path={texts}/binary.txt", "{texts}/binary.txt"),
-        case("budget.max_span=900", "No train document has the 3,600 tokens needed "),
+        case("budget.max_span=900", "No training document has the 3,600 tokens needed "),
         case("encoder=roberta-base weights=pretrained", "FacebookAI/roberta-base is not on this machine, and "),
         case("run_dir={texts}/file/run", "The run folder {texts}/file/run cannot be written (Not a directory)"),
         case(

@@ -7,16 +7,18 @@ import signal
 
 import pytest
 
-from experiments.interrupts import noted_interrupts, terminations
+from experiments.interrupts import NOTED, noted_interrupts, terminations
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_the_first_signal_is_noted_and_the_second_interrupts(number: signal.Signals) -> None:
+def test_the_first_signal_is_noted_and_the_second_interrupts(
+    number: signal.Signals, capfd: pytest.CaptureFixture[str]
+) -> None:
     before = signal.getsignal(number)
     with noted_interrupts() as interrupted:
         assert not interrupted.is_set()
         os.kill(os.getpid(), number)
-        assert interrupted.is_set()
+        assert interrupted.is_set() and capfd.readouterr().err == NOTED
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), number)
     assert signal.getsignal(number) == before

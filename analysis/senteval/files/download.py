@@ -81,7 +81,8 @@ def _download(run: _Run, sources: Sequence[Source]) -> list[str]:
                 unreached += 1
             places = sorted({Path(name).parent.as_posix() for name in source.files})
             faults.append(f"{', '.join(places)}: {fault}. {source.otherwise}")
-        write_json(run.folder / MANIFEST, run.manifest)
+        if any(run.manifest.values()):
+            write_json(run.folder / MANIFEST, run.manifest)
     return [OFFLINE] if 0 < unreached == len(sources) else faults
 
 
@@ -248,7 +249,7 @@ def _opener(raw: Path) -> Iterator[Open]:
 
 
 def run(settings: Any) -> None:
-    """Downloads all files, with a bar for each transfer; ends with status 1 if some could not be had."""
+    """Downloads all files, with a bar for each transfer; ends with status 2 if some could not be had."""
     with Progress(transient=True) as bars:
         bar = bars.add_task("", start=False, visible=False)
 
@@ -259,4 +260,4 @@ def run(settings: Any) -> None:
     for fault in faults:
         print(fault, file=sys.stderr)
     if faults:
-        sys.exit(1)
+        sys.exit(2)

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from analysis.senteval.files.loaders import Examples
+from analysis.senteval.records import PROBING
 from analysis.senteval.tasks import TASKS, absent, find
 from data.errors import UserError
+from tests.analysis.senteval.example_results import DOWNSTREAM, SENTEVAL
 from tests.real_data import suite_data
 
 SINGLE = {
@@ -38,10 +40,6 @@ PAIRS = {
         "answer-answer": 254, "headlines": 249, "plagiarism": 230, "postediting": 244, "question-question": 209,
     },
 }  # fmt: skip
-PROBING = (
-    "Length WordContent Depth TopConstituents BigramShift Tense SubjNumber ObjNumber OddManOut "
-    "CoordinationInversion"
-)
 
 
 def load(name: str, root: Path) -> dict[str, Examples]:
@@ -49,13 +47,10 @@ def load(name: str, root: Path) -> dict[str, Examples]:
 
 
 def test_all_28_tasks_in_order() -> None:
-    downstream = [name for name, task in TASKS.items() if task.group == "downstream"]
-    assert " ".join(downstream) == (
-        "MR CR SUBJ MPQA SST2 SST5 TREC MRPC SNLI SICKEntailment SICKRelatedness STSBenchmark "
-        "STS12 STS13 STS14 STS15 STS16 ImageCaptionRetrieval"
-    )
-    assert " ".join([*TASKS][18:]) == PROBING and len(TASKS) == 28
-    assert all(task.name == name for name, task in TASKS.items())
+    assert tuple(TASKS)[:28] == SENTEVAL
+    for name, task in TASKS.items():
+        assert task.name == name
+        assert name not in SENTEVAL or task.group == ("downstream" if name in DOWNSTREAM else "probing")
 
 
 def test_each_kind_of_task_has_the_fields_it_needs() -> None:
@@ -155,7 +150,7 @@ def test_snli_has_the_published_counts() -> None:
     assert np.bincount(loaded["test"].targets).tolist() == [3368, 3219, 3237]
 
 
-@pytest.mark.parametrize("name", PROBING.split())
+@pytest.mark.parametrize("name", PROBING)
 def test_probing_files_have_the_sizes_and_classes_of_the_rebuilt_data(name: str) -> None:
     loaded = load(name, suite_data("senteval/probing_rebuilt"))
     sizes = (1382, 230, 230) if name == "CoordinationInversion" else (2400, 400, 400)
@@ -165,7 +160,7 @@ def test_probing_files_have_the_sizes_and_classes_of_the_rebuilt_data(name: str)
         assert set(examples.targets.tolist()) == set(range(classes))
 
 
-@pytest.mark.parametrize("name", PROBING.split())
+@pytest.mark.parametrize("name", PROBING)
 def test_excerpts_of_the_genuine_probing_files_load_or_name_the_fault(name: str) -> None:
     """Excerpts with all three parts and all labels in train load; errors name what the others lack."""
     root = suite_data("senteval/probing_genuine")

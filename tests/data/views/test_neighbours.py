@@ -84,7 +84,7 @@ def test_a_unit_is_a_sentence_and_its_neighbours(tmp_path: Path) -> None:
 def test_refusals(tmp_path: Path) -> None:
     alone = store(tmp_path, [[line] for line in LINES])
     with pytest.raises(
-        UserError, match=r"None of the \d+ train sentences has a neighbour in .* several sentences\."
+        UserError, match=r"None of the \d+ training sentences has a neighbour in .* several sentences\."
     ):
         select(alone, "train", [1])
     tokenizer = train_word_level(LINES, vocab_size=50, min_count=1, max_length=64)

@@ -18,7 +18,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from data.errors import ShortTextError
 from data.randomness import generator
 from data.sentences import Sentences
-from data.sources.base import Document, Part
+from data.sources.base import PART_NAMES, Document
 from data.store import TokenStore, prepare
 from data.views import segments
 from data.views.segments import Place, RunningText, SegmentPair
@@ -328,7 +328,6 @@ def test_refusals(tmp_path: Path) -> None:
     with pytest.raises(ShortTextError, match=r"None of the \d+ dev sentences has another one after it"):
         segments.select(alone, "dev", behind=1)
     two_documents = store(tmp_path, [LINES[:40], LINES[40:43]])
-    parts: tuple[Part, ...] = ("train", "dev")
-    for part in parts:
-        with pytest.raises(ShortTextError, match=rf"^All {part} sentences .* are of one document, and half of"):
+    for part, kind in PART_NAMES.items():
+        with pytest.raises(ShortTextError, match=rf"^All {kind} sentences .* are of one document, and half of"):
             segments.select(two_documents, part, behind=1, others=True)

@@ -249,7 +249,7 @@ def test_runs_are_trained_reused_and_resumed_and_a_failed_one_is_reported(
     assert reproduce(figure, "grid=paper", "jobs=2") == 1
     shown = capsys.readouterr().out
     failing = next(run for run in planned(figure, grid="paper") if run.labels["tau"] == "long")
-    assert f"failed      {failing.name}: No train document has the " in shown
+    assert f"failed      {failing.name}: No training document has the " in shown
     out = figure / "out"
     assert {path.name for path in out.iterdir()} == {f"some-fig.{kind}" for kind in ("pdf", "png", "csv", "md")}
     text = (out / "some-fig.md").read_text()

@@ -21,10 +21,12 @@ from filelock import FileLock
 from analysis.senteval.files import download as module
 from analysis.senteval.files.download import MANIFEST, download
 from analysis.senteval.files.sources import SOURCES, Source, edited
+from analysis.senteval.records import PROBING
 from analysis.senteval.tasks import TASKS, absent
 from data.errors import UserError
 from data.files import read_json
 from tests.analysis.evaluation_helpers import evaluate
+from tests.analysis.senteval.example_results import SENTEVAL
 
 URL = "https://host.example/a/x.txt"
 UNEDITED = Source(URL, {"downstream/X/x.txt": None}, "Ask at the desk.")
@@ -374,10 +376,11 @@ def serve_all_sources(server: Server) -> None:
     snli += b"neutral\t(\t(\t(\t(\tIt's a.\tB, b\t1\n-\t(\t(\t(\t(\tno\tno\t1\n"
     members = {f"snli_1.0/snli_1.0_{split}.txt": snli for split in ("train", "dev", "test")}
     server.serve("https://nlp.stanford.edu/projects/snli/snli_1.0.zip", zipped(**members))
-    for task in TASKS.values():
-        if task.group == "probing":
-            url = f"https://raw.githubusercontent.com/facebookresearch/SentEval/main/data/probing/{task.files[0]}"
-            server.serve(url, b"tr\tA\ta\nva\tA\tb\nte\tA\tc\n")
+    for task in PROBING:
+        url = (
+            f"https://raw.githubusercontent.com/facebookresearch/SentEval/main/data/probing/{TASKS[task].files[0]}"
+        )
+        server.serve(url, b"tr\tA\ta\nva\tA\tb\nte\tA\tc\n")
     for name in ("train", "valid", "test"):
         server.serve(f"{meta}/coco_r101_feat/{name}.pkl", b"N.")
 
@@ -387,7 +390,7 @@ def test_every_source_gives_all_files_of_its_tasks(server: Server, tmp_path: Pat
     serve_all_sources(server)
     assert download(tmp_path, mirror=server.address, say=lambda _: None) == []
     assert len(server.requests) == len(SOURCES) == len(set(server.requests))
-    for task in TASKS.values():
+    for task in (TASKS[name] for name in SENTEVAL):
         assert absent(task, tmp_path / task.group) is None
         if task.name != "ImageCaptionRetrieval":
             task.load(tmp_path / task.group)
@@ -417,5 +420,5 @@ def test_the_command_downloads_the_given_tasks(
     evaluate("download", f"folder={tmp_path / 'data'}")
     with pytest.raises(SystemExit) as end:
         evaluate("download", f"folder={tmp_path / 'data'}")
-    assert end.value.code == 1
+    assert end.value.code == 2
     assert capsys.readouterr().err == "downstream/X: it is gone. Ask.\n"
