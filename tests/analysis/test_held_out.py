@@ -58,6 +58,7 @@ def test_differences_are_coloured_only_beyond_two_standard_errors() -> None:
         ][2]
 
     assert change(55.0) == "+5.0"
+    assert change(49.99) == "+0.0"  # not "-0.0"
     assert change(45.0) == "-5.0"
     assert change(56.0) == "[green]+6.0[/green]"
     assert change(44.0) == "[red]-6.0[/red]"

@@ -215,6 +215,7 @@ def test_a_silent_host_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return download(tmp_path, sources, mirror="http://127.0.0.1:1", say=lambda _: None)
 
     assert faults(UNEDITED, second) == ["No host can be reached: are you offline?"]
+    assert not (tmp_path / MANIFEST).exists()
     assert faults(there) == [] == faults()
     assert faults(UNEDITED, second, there) == [
         "downstream/X: http://127.0.0.1:1/host.example/a/x.txt cannot be reached (Connection refused). "
