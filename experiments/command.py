@@ -78,25 +78,25 @@ def command(
             returned.append(value)
             return value
 
+        @one_line_errors()
         def main() -> None:
-            with one_line_errors():
-                flags, overrides = split(sys.argv[1:], lambda given: keys_of(given, name))
-                if HELP & {*flags}:
-                    print(_help(overrides, name))
-                    return
-                overrides = [*map(requoted, overrides)]
-                multirun = bool({"--multirun", "-m"} & {*flags}) or any(
-                    key_of(text) == "hydra.mode" and text.endswith("=MULTIRUN") for text in overrides
-                )
-                values: Any = None
-                if multirun:
-                    own = "run_dir" if name in ("run", "evaluate") else "out"  # evaluate.py makes a folder of out=
-                    check_all(jobs_of(overrides, own), name, schema)
-                elif not {*flags} & INFORMING:
-                    config, found = compose_accepted(overrides, name)
-                    values = check_composed(config, config.hydra, schema, found)
-                    # The user's own YAML may say so, too.
-                    multirun = config.hydra.mode == RunMode.MULTIRUN and not {"--cfg", "-c"} & {*flags}
+            flags, overrides = split(sys.argv[1:], lambda given: keys_of(given, name))
+            if HELP & {*flags}:
+                print(_help(overrides, name))
+                return
+            overrides = [*map(requoted, overrides)]
+            multirun = bool({"--multirun", "-m"} & {*flags}) or any(
+                key_of(text) == "hydra.mode" and text.endswith("=MULTIRUN") for text in overrides
+            )
+            values: Any = None
+            if multirun:
+                own = "run_dir" if name in ("run", "evaluate") else "out"  # evaluate.py makes a folder of out=
+                check_all(jobs_of(overrides, own), name, schema)
+            elif not {*flags} & INFORMING:
+                config, found = compose_accepted(overrides, name)
+                values = check_composed(config, config.hydra, schema, found)
+                # The user's own YAML may say so, too.
+                multirun = config.hydra.mode == RunMode.MULTIRUN and not {"--cfg", "-c"} & {*flags}
             if multirun:
                 done = list[JobReturn]()
                 try:
@@ -113,13 +113,12 @@ def command(
                 return
 
             @functools.wraps(task)
+            @one_line_errors()
             def once(config: DictConfig) -> None:
-                with one_line_errors():
-                    task(values)
+                task(values)
 
             sys.argv[1:] = [*flags, *overrides]
-            with one_line_errors():  # Hydra composes again
-                hydra.main(config_path=str(file_of(name).parent), config_name=name, version_base="1.3")(once)()
+            hydra.main(config_path=str(file_of(name).parent), config_name=name, version_base="1.3")(once)()
 
         return main
 

@@ -221,6 +221,28 @@ def test_what_jobs_in_other_processes_returned_is_reported(
     assert (end.value.code, reported, capsys.readouterr().err) == (2, ["a", "b"], "seed=2: It broke.\n")
 
 
+def test_an_interrupt_between_two_jobs_ends_in_one_line_after_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        if len(seeds) == 2:
+            raise KeyboardInterrupt  # while Hydra composes the third job
+
+    seeds: list[int] = []
+    reported: list[int] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hydra.core.utils.configure_log", interrupted)
+    monkeypatch.setattr(sys, "argv", ["run.py", "-m", "seed=7,8,9"])
+
+    def job(config: dict[str, Any]) -> int:
+        seeds.append(config["seed"])
+        return seeds[-1]
+
+    with pytest.raises(SystemExit) as end:
+        commands.command(report=reported.extend)(job)()
+    assert (end.value.code, reported, capsys.readouterr().err) == (130, [7, 8], "Interrupted.\n")
+
+
 def test_a_launcher_that_is_not_installed_is_reported(tmp_path: Path) -> None:
     completed = run_command(tmp_path, "-m", "hydra/launcher=nowhere", "seed=1,2")
     assert completed.returncode == 2
