@@ -17,6 +17,7 @@ import torch
 
 from data.errors import UserError
 from experiments import compose, experiment, launch
+from experiments.interrupts import NOTED
 from tests.experiments import tiny
 from tests.experiments.ids import joined
 
@@ -162,7 +163,7 @@ def test_an_interrupted_run_resumes_to_the_same_bits(tmp_path: Path, started: An
         process.terminate()
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.startswith("Stopped after step ") and "resume=" in errors and errors.count("\n") == 1
+    assert errors.startswith(f"{NOTED}Stopped after step ") and "resume=" in errors and errors.count("\n") == 2
     resumed = subprocess.run(
         [*command(tmp_path)[:2], f"resume={tmp_path / 'run'}", f"cache={tmp_path / 'cache'}"],
         capture_output=True,
