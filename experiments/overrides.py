@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import re
 import shlex
@@ -174,13 +175,24 @@ def compose_accepted(overrides: list[str], name: str) -> tuple[DictConfig, dict[
         places = places_of(compose([text for text in good if key_of(text) == PLACES], name).hydra)
     groups = choices(places) if name == "run" else {}
     rest, good = sorted(good, key=lambda text: key_of(text) not in {*groups, PLACES}), []
-    for text in rest:
-        try:
-            compose([*good, text], name)
-            good.append(text)
-        except (HydraException, OmegaConfBaseException) as error:
-            found[text] = _explain(text, error, groups, compose(good, name), places, sweeps=name not in NO_SWEEPS)
+    while rest and (error := _refusal([*good, *rest], name)):
+        # The shortest start of the rest that is refused ends with the next override at fault.
+        starts = [[*good, *rest[: n + 1]] for n in range(len(rest))]
+        at = bisect.bisect_left(starts, True, key=lambda start: bool(_refusal(start, name)))
+        good, text, rest = starts[at][:-1], rest[at], rest[at + 1 :]
+        error = _refusal(starts[at], name) or error
+        found[text] = _explain(text, error, groups, compose(good, name), places, sweeps=name not in NO_SWEEPS)
+    good += rest
     return compose(good, name), found
+
+
+def _refusal(overrides: list[str], name: str) -> Exception | None:
+    """Returns Hydra's error on these overrides; None if it accepts them."""
+    try:
+        compose(overrides, name)
+    except (HydraException, OmegaConfBaseException) as error:
+        return error
+    return None
 
 
 def keys_of(overrides: list[str], name: str) -> dict[str, Any]:
@@ -293,7 +305,10 @@ def keys_of_own(hydra: DictConfig, given: Iterable[str]) -> dict[str, Path]:
 
 def _having(group: str, name: str, groups: Mapping[str, Iterable[str]]) -> list[str]:
     """Returns the choices of ``group`` that have a key of this (dotted) name: "corpus=text"."""
-    found = []
+    found: list[str] = []
+    texts = (path.read_text(encoding="utf-8") for path in (CONFIGS / group).rglob("*.yaml"))
+    if not any(f"{name.rpartition('.')[2]}:" in text for text in texts):
+        return found  # at once, as composing every choice takes seconds
     for option in groups.get(group, ()):
         with suppress(HydraException, OmegaConfBaseException):
             chosen = compose([f"{group}={option}"], "run")

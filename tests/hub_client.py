@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from huggingface_hub import close_session, constants
+from huggingface_hub import close_session, constants, hf_api
+from transformers.utils import hub as transformers_hub
 
 from experiments import experiment
 from tests import hub_server
@@ -34,6 +35,8 @@ def connected(cache: Path, patch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub
         patch.setattr(constants, "ENDPOINT", hub.endpoint)
         address = hub.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
         patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address)
+        patch.setattr(hf_api.api, "endpoint", hub.endpoint)
+        patch.setattr(transformers_hub, "_hf_api", None, raising=False)  # it knows an earlier server
         patch.setattr(constants, "HF_HUB_OFFLINE", False)
         patch.setattr(constants, "HF_HUB_DISABLE_XET", True)  # the server does not support it
         patch.setattr(constants, "HF_HUB_CACHE", str(cache / "hub"))

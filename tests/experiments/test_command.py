@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import constants
 from hydra.core.utils import JobReturn, JobStatus
 
 from data.errors import UserError
@@ -20,12 +21,13 @@ from experiments.command import Failure, failed_elsewhere, run_sweep
 from experiments.comparison import settings as comparison
 from experiments.overrides import CONFIGS
 from experiments.reproduction import settings as reproduction
+from tests import command_runner
 from tests.experiments import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run_command(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
+def run_process(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(ROOT / "experiments" / "run.py"), *overrides],
         capture_output=True,
@@ -34,6 +36,10 @@ def run_command(folder: Path, *overrides: str) -> subprocess.CompletedProcess[st
         env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "none")},
         timeout=120,
     )
+
+
+def run_command(folder: Path, *overrides: str) -> command_runner.Outcome:
+    return command_runner.run_command("experiments.run", *overrides, "threads=1", folder=folder)
 
 
 def case(overrides: str, *lines: str) -> Any:
@@ -93,8 +99,9 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )  # fmt: skip
 def test_a_wrong_command_ends_in_one_line_per_fault(
-    overrides: str, lines: list[str], texts: Path, tmp_path: Path
+    overrides: str, lines: list[str], texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     arguments = overrides.format(texts=texts).split()
     keys = {each.split("=")[0] for each in arguments}
     others = [each for each in tiny.overrides(texts) if each.split("=")[0] not in keys]
@@ -102,9 +109,9 @@ def test_a_wrong_command_ends_in_one_line_per_fault(
         others = [each for each in others if not each.startswith("encoder.")]
     before = set(texts.rglob("*"))
     completed = run_command(tmp_path, *others, *arguments, f"cache={tmp_path / 'cache'}")
-    assert completed.returncode == 2, completed.stderr
-    errors = completed.stderr.splitlines()
-    assert len(errors) == len(lines), completed.stderr
+    assert completed.status == 2, completed.error
+    errors = completed.error.splitlines()
+    assert len(errors) == len(lines), completed.error
     assert all(each.startswith(line.format(texts=texts)) for each, line in zip(errors, lines, strict=True)), errors
     remaining = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".lock"]
     if "budget.max_span" not in keys:  # with it, the cache keeps the tokens for the next attempt
@@ -121,14 +128,14 @@ def test_a_run_in_use_or_half_written_is_left_as_it_is(
     with (run / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         completed = run_command(tmp_path, f"resume={run}", f"cache={tmp_path / 'cache'}")
-    assert (completed.returncode, completed.stderr) == (2, f"The run folder {run} is in use by another process.\n")
+    assert (completed.status, completed.error) == (2, f"The run folder {run} is in use by another process.\n")
     newest = checkpoint.found(run / "checkpoints")[-1] / "optimizer.safetensors"
     newest.write_bytes(newest.read_bytes()[:100])
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     completed = run_command(tmp_path, f"resume={run}", f"cache={tmp_path / 'cache'}")
-    assert completed.returncode == 2
-    assert completed.stderr.startswith(f"Checkpoint {newest.parent} is damaged (optimizer.safetensors has 100 of")
-    assert len(completed.stderr.splitlines()) == 1
+    assert completed.status == 2
+    assert completed.error.startswith(f"Checkpoint {newest.parent} is damaged (optimizer.safetensors has 100 of")
+    assert len(completed.error.splitlines()) == 1
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
@@ -245,15 +252,15 @@ def test_an_interrupt_between_two_jobs_ends_in_one_line_after_the_report(
 
 def test_a_launcher_that_is_not_installed_is_reported(tmp_path: Path) -> None:
     completed = run_command(tmp_path, "-m", "hydra/launcher=nowhere", "seed=1,2")
-    assert completed.returncode == 2
-    assert completed.stderr == (
+    assert completed.status == 2
+    assert completed.error == (
         "hydra/launcher=nowhere: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and "
         "submitit, and docs/at-scale.md explains how to install Ray's.\n"
     )
 
 
 def test_a_sweep_ends_with_its_runs_and_their_means(tmp_path: Path) -> None:
-    completed = run_command(tmp_path, "-m", *tiny.overrides(tmp_path, "budget.steps=1", "seed=1,2"))
+    completed = run_process(tmp_path, "-m", *tiny.overrides(tmp_path, "budget.steps=1", "seed=1,2"))
     assert completed.returncode == 0, completed.stderr
     table, means = completed.stdout.partition("2 runs")[2].split("mean ± ")
     names = sorted(path.name for path in (tmp_path / "runs").iterdir() if path.is_dir())

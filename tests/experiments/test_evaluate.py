@@ -21,6 +21,7 @@ from encoders import BUNDLED, starts
 from encoders.fingerprint import fingerprint
 from experiments import compose, evaluation, experiment
 from experiments.settings import require_models
+from tests import command_runner
 from tests.analysis.senteval import small_data
 from tests.command_runner import snapshot
 from tests.experiments import tiny
@@ -36,7 +37,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run_command(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
+def run_process(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(ROOT / "experiments" / "evaluate.py"), *overrides, f"cache={folder / 'cache'}"],
         capture_output=True,
@@ -47,15 +48,21 @@ def run_command(folder: Path, *overrides: str) -> subprocess.CompletedProcess[st
     )
 
 
+def run_command(folder: Path, *overrides: str) -> command_runner.Outcome:
+    return command_runner.run_command(
+        "experiments.evaluate", *overrides, f"cache={folder / 'cache'}", folder=folder
+    )
+
+
 def test_two_models_are_shown_in_one_table(data: Path, tmp_path: Path) -> None:
     common = [f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping"]
     first = run_command(tmp_path, "model=bag_of_words", f"encoder.vectors={data / 'words.txt'}", *common)
-    assert first.returncode == 0, first.stderr
+    assert first.status == 0, first.error
     folder = tmp_path / "evaluations" / "bag_of_words_words-prototyping"
     results = json.loads((folder / "senteval.json").read_text())
     assert [*results["tasks"]] == ["CR", "STS12"] and results["protocol"] == "prototyping"
     assert results["model"]["name"] == "bag_of_words, words" and len(results["model"]["fingerprint"]) == 64
-    assert "STS12" in first.stdout and "not comparable" in first.stdout
+    assert "STS12" in first.output and "not comparable" in first.output
     sweep = [
         "-m",
         "model=bag_of_words,random_vectors",
@@ -64,17 +71,17 @@ def test_two_models_are_shown_in_one_table(data: Path, tmp_path: Path) -> None:
         *common,
     ]
     swept = run_command(tmp_path, *sweep)
-    assert swept.returncode == 0, swept.stderr
+    assert swept.status == 0, swept.error
     names = ["bag_of_words_words-prototyping", "random_vectors-prototyping"]
     assert sorted(path.name for path in (tmp_path / "both").iterdir() if path.is_dir()) == names
-    assert "bag_of_words, words" in swept.stdout.split("random_vectors (prototyping)")[1]
+    assert "bag_of_words, words" in swept.output.split("random_vectors (prototyping)")[1]
 
 
 def test_a_sweep_goes_on_after_models_that_cannot_be_opened(data: Path, tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / starts.MARKER).write_text('{"class": "enco')
     models = "nowhere/at/all,bag_of_words,broken,random_vectors"
-    completed = run_command(
+    completed = run_process(
         tmp_path, "-m", f"model={models}", f"encoder.vectors={data / 'words.txt'}", f"data={data}", "tasks=[STS12]"
     )
     assert completed.returncode == 2
@@ -251,8 +258,8 @@ def test_mistakes_are_one_line_and_leave_no_files(
 def test_the_command_ends_with_status_2_and_all_faults(tmp_path: Path) -> None:
     """A missing model is not reported beside other faults, as it may follow from them."""
     completed = run_command(tmp_path, "modl=x", "protocl=y", "folds=1")
-    assert completed.returncode == 2
-    model, protocol, folds = completed.stderr.splitlines()
+    assert completed.status == 2
+    model, protocol, folds = completed.error.splitlines()
     assert model.startswith("modl: no such key. Did you mean model?")
     assert protocol.startswith("protocl: no such key.") and folds.startswith("folds must be at least 2.")
 
@@ -261,12 +268,12 @@ def test_the_first_argument_may_name_another_evaluation(data: Path, tmp_path: Pa
     (tmp_path / "EN-X.txt").write_text("dog cat 9\n" * 10)
     common = ["wordsim", f"data={tmp_path}", f"encoder.vectors={data / 'words.txt'}", "format=csv"]
     completed = run_command(tmp_path, *common, "models=[bag_of_words,random_vectors]")
-    assert completed.returncode == 0, completed.stderr
-    assert [line.split(",")[0] for line in completed.stdout.splitlines()[:1]] == ["model"]
+    assert completed.status == 0, completed.error
+    assert [line.split(",")[0] for line in completed.output.splitlines()[:1]] == ["model"]
     before = sorted(path.name for path in tmp_path.iterdir())
     swept = run_command(tmp_path, *common, "-m", "models=[bag_of_words],[/nowhere],[random_vectors]")
-    assert swept.returncode == 2 and "/nowhere: there is no such folder." in swept.stderr.splitlines()
-    assert [line.partition(",")[0] for line in swept.stdout.splitlines() if "random" in line] == ["random_vectors"]
+    assert swept.status == 2 and "/nowhere: there is no such folder." in swept.error.splitlines()
+    assert [line.partition(",")[0] for line in swept.output.splitlines() if "random" in line] == ["random_vectors"]
     assert sorted({path.name for path in tmp_path.iterdir()} - {*before}) == ["evaluations"]
 
 
@@ -305,8 +312,8 @@ def test_mistakes_in_other_evaluations_are_one_line_each(tmp_path: Path) -> None
         ),
     ):
         completed = run_command(tmp_path, *arguments)
-        assert (completed.returncode, completed.stdout) == (2, "")
-        assert sorted(completed.stderr.splitlines()) == sorted(lines)
+        assert (completed.status, completed.output) == (2, "")
+        assert sorted(completed.error.splitlines()) == sorted(lines)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -314,7 +321,7 @@ def test_the_sentences_of_a_file_are_embedded(data: Path, tmp_path: Path) -> Non
     completed = run_command(
         tmp_path, f"embed={data / 'sentences.txt'}", "model=random_vectors", f"out={tmp_path / 'x.npy'}"
     )
-    assert completed.returncode == 0, completed.stderr
+    assert completed.status == 0, completed.error
     vectors = np.load(tmp_path / "x.npy", allow_pickle=False)
     assert vectors.shape == (3, 384) and vectors.dtype == np.float32
 
