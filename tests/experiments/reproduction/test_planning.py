@@ -77,13 +77,19 @@ MANY_ROWS = ("conssent/fig2", "conssent/fig3")  # take long to compose
 )
 def test_the_papers_values_are_planned_at_the_suites_sizes(name: str) -> None:
     """``grid=paper`` has the paper's rows, but encoders of teaching size."""
-    exhibit = catalogue.EXHIBITS[name]
-    sizes = {}
-    for grid in ("teaching", "paper"):
-        runs = plan(exhibit, Reproduction(figure=name, grid=grid, seeds=(1,)))
-        configs = [compose.check(list(run.overrides)) for run in runs]
-        sizes[grid] = {(config["encoder"].get("hidden"), config["optimizer"]["_target_"]) for config in configs}
-    assert sizes["paper"] <= sizes["teaching"]
+
+    def sizes(grid: Any) -> set[tuple[Any, str]]:
+        found = set()
+
+        def checked(overrides: list[str]) -> dict[str, Any]:
+            config = compose.check(overrides)
+            found.add((config["encoder"].get("hidden"), config["optimizer"]["_target_"]))
+            return config
+
+        assert plan(catalogue.EXHIBITS[name], Reproduction(figure=name, grid=grid, seeds=(1,)), check=checked)
+        return found
+
+    assert sizes("paper") <= sizes("teaching")
 
 
 @pytest.mark.parametrize("name", ["declutr/3", "declutr_v1/3"])
