@@ -305,11 +305,12 @@ def keys_of_own(hydra: DictConfig, given: Iterable[str]) -> dict[str, Path]:
 
 def _having(group: str, name: str, groups: Mapping[str, Iterable[str]]) -> list[str]:
     """Returns the choices of ``group`` that have a key of this (dotted) name: "corpus=text"."""
-    found: list[str] = []
-    texts = (path.read_text(encoding="utf-8") for path in (CONFIGS / group).rglob("*.yaml"))
-    if not any(f"{name.rpartition('.')[2]}:" in text for text in texts):
-        return found  # at once, as composing every choice takes seconds
-    for option in groups.get(group, ()):
+    leaf, files = f"{name.rpartition('.')[2]}:", (CONFIGS / group).rglob("*.yaml")
+    # Composing every choice takes seconds, and most unknown keys are misspelt.
+    if group not in groups or not any(leaf in path.read_text(encoding="utf-8") for path in files):
+        return []
+    found = []
+    for option in groups[group]:
         with suppress(HydraException, OmegaConfBaseException):
             chosen = compose([f"{group}={option}"], "run")
             if name in _dotted(OmegaConf.to_container(chosen.get(group) or OmegaConf.create())):
