@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import difflib
 import re
 import shlex
@@ -175,24 +174,13 @@ def compose_accepted(overrides: list[str], name: str) -> tuple[DictConfig, dict[
         places = places_of(compose([text for text in good if key_of(text) == PLACES], name).hydra)
     groups = choices(places) if name == "run" else {}
     rest, good = sorted(good, key=lambda text: key_of(text) not in {*groups, PLACES}), []
-    while rest and (error := _refusal([*good, *rest], name)):
-        # The shortest start of the rest that is refused ends with the next override at fault.
-        starts = [[*good, *rest[: n + 1]] for n in range(len(rest))]
-        at = bisect.bisect_left(starts, True, key=lambda start: bool(_refusal(start, name)))
-        good, text, rest = starts[at][:-1], rest[at], rest[at + 1 :]
-        error = _refusal(starts[at], name) or error
-        found[text] = _explain(text, error, groups, compose(good, name), places, sweeps=name not in NO_SWEEPS)
-    good += rest
+    for text in rest:
+        try:
+            compose([*good, text], name)
+            good.append(text)
+        except (HydraException, OmegaConfBaseException) as error:
+            found[text] = _explain(text, error, groups, compose(good, name), places, sweeps=name not in NO_SWEEPS)
     return compose(good, name), found
-
-
-def _refusal(overrides: list[str], name: str) -> Exception | None:
-    """Returns Hydra's error on these overrides; None if it accepts them."""
-    try:
-        compose(overrides, name)
-    except (HydraException, OmegaConfBaseException) as error:
-        return error
-    return None
 
 
 def keys_of(overrides: list[str], name: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import pickle
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,17 +24,6 @@ from tests import command_runner
 from tests.experiments import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def run_process(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(ROOT / "experiments" / "run.py"), *overrides],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "none")},
-        timeout=120,
-    )
 
 
 def run_command(folder: Path, *overrides: str) -> command_runner.Outcome:
@@ -260,9 +248,9 @@ def test_a_launcher_that_is_not_installed_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_sweep_ends_with_its_runs_and_their_means(tmp_path: Path) -> None:
-    completed = run_process(tmp_path, "-m", *tiny.overrides(tmp_path, "budget.steps=1", "seed=1,2"))
-    assert completed.returncode == 0, completed.stderr
-    table, means = completed.stdout.partition("2 runs")[2].split("mean ± ")
+    completed = run_command(tmp_path, "-m", *tiny.overrides(tmp_path, "budget.steps=1", "seed=1,2"))
+    assert completed.status == 0, completed.error
+    table, means = completed.output.partition("2 runs")[2].split("mean ± ")
     names = sorted(path.name for path in (tmp_path / "runs").iterdir() if path.is_dir())
     assert len(names) == 2 and all(name in table for name in names)
     assert all("-name-roberta-mini-" in name for name in names)  # the overrides that differ from the defaults

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -23,7 +22,6 @@ from experiments import compose, evaluation, experiment
 from experiments.settings import require_models
 from tests import command_runner
 from tests.analysis.senteval import small_data
-from tests.command_runner import snapshot
 from tests.experiments import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,17 +33,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     small_data.vector_file(folder / "words.txt")
     (folder / "sentences.txt").write_text("the dog sees the cat .\n\nthe good bird\n")
     return folder
-
-
-def run_process(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(ROOT / "experiments" / "evaluate.py"), *overrides, f"cache={folder / 'cache'}"],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "none"), "OMP_NUM_THREADS": "1"},
-        timeout=180,
-    )
 
 
 def run_command(folder: Path, *overrides: str) -> command_runner.Outcome:
@@ -81,9 +68,9 @@ def test_a_sweep_goes_on_after_models_that_cannot_be_opened(data: Path, tmp_path
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / starts.MARKER).write_text('{"class": "enco')
     models = "nowhere/at/all,bag_of_words,broken,random_vectors"
-    completed = run_process(
-        tmp_path, "-m", f"model={models}", f"encoder.vectors={data / 'words.txt'}", f"data={data}", "tasks=[STS12]"
-    )
+    command = [sys.executable, str(ROOT / "experiments" / "evaluate.py"), "-m", f"model={models}", "tasks=[STS12]"]
+    command += [f"encoder.vectors={data / 'words.txt'}", f"data={data}", f"cache={tmp_path / 'cache'}"]
+    completed = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=180)
     assert completed.returncode == 2
     errors = completed.stderr.strip().splitlines()
     assert len(errors) == 2 and errors[0] == "nowhere/at/all: there is no such folder."
@@ -399,13 +386,13 @@ def test_evaluating_a_bundled_checkpoint_leaves_it_unchanged(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    before = snapshot(starts.CHECKPOINTS)
+    before = command_runner.snapshot(starts.CHECKPOINTS)
     for model in ("declutr-mini", str(starts.CHECKPOINTS / "declutr-mini")):
         settings = EvaluationSettings(
             model=model, data=str(data), tasks=["CR"], cache=None, out=str(tmp_path / "out")
         )
         evaluation.evaluate_model(settings)
-    assert snapshot(starts.CHECKPOINTS) == before
+    assert command_runner.snapshot(starts.CHECKPOINTS) == before
 
 
 def test_a_run_without_its_evaluation_data_is_refused_before_training(data: Path, tmp_path: Path) -> None:
