@@ -11,22 +11,30 @@ The 95 % intervals are over documents, or over groups of them, such as books.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import torch
 from rich.console import Console
 from torch.nn import functional as F
 
-from analysis.models import open_models
+from analysis.model_names import Names
+from analysis.models import ModelOptions, open_models
 from analysis.reporting.intervals import reach
-from analysis.reporting.rendering import csv_table, escape_markdown, markdown_table, text_table, write_result
-from analysis.settings import MaskedLMSettings
+from analysis.reporting.rendering import (
+    Form,
+    csv_table,
+    escape_markdown,
+    markdown_table,
+    text_table,
+    write_result,
+)
 from data.batch import IGNORE, Tokens
 from data.display import bar
-from data.errors import UserError
+from data.errors import UserError, reading
 from data.randomness import MASKED_PASSAGES, generator
+from data.ranges import Count, Factor
 from data.sources.base import normalise, part_of, split_hash
 from data.sources.mixture import Mixture
 from data.views.masking import mask_tokens
@@ -63,14 +71,14 @@ class MaskedLoss(NamedTuple):
     groups: int
 
 
-def passages(corpus: Mixture, limit: int = 1000) -> list[Passage]:
+def held_out_passages(corpus: Mixture, limit: int = 1000) -> list[Passage]:
     """Returns at most ``limit`` passages of held-out documents, drawn at random but always the same.
 
     Raises:
         UserError: if the corpus cannot be read, or no held-out document has ``PASSAGE_WORDS`` words.
     """
     found = []
-    for number, document in enumerate(corpus.read()):
+    for number, document in enumerate(corpus.documents()):
         text = normalise(document.text)
         if part_of(document.part, split_hash(document.group, text), corpus.dev_fraction) == "dev":
             words = text.split(" ")
@@ -143,15 +151,6 @@ def masked_loss(
     return MaskedLoss(loss, interval, loss * bits, interval * bits, int(masked_tokens), len(groups))
 
 
-def _corpora(given: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Mixture]]:
-    """Yields name and corpus of each entry of the settings."""
-    for name, settings in given.items():
-        try:
-            yield name, Mixture(corpora={name: settings}, dev_fraction=settings.get("dev_fraction", 0.05))
-        except (TypeError, ValueError) as error:
-            raise UserError(f"corpora.{name}: {error}") from None
-
-
 def _spread(value: float, half: float) -> str:
     return f"{value:.3f}" + ("" if math.isnan(half) else f" ± {half:.3f}")
 
@@ -167,28 +166,50 @@ def _row(model: str, corpus: str, found: MaskedLoss) -> list[str]:
     ]
 
 
-def run(settings: MaskedLMSettings) -> None:
-    """Prints the table of each model's loss on each corpus, and writes them.
+def report_masked_lm(
+    *,
+    models: Names,
+    corpora: dict[str, dict[str, Any]],
+    probability: Factor = 0.15,
+    passages: Count = 1000,
+    format: Form = "text",
+    out: str | None = None,
+    **options: Unpack[ModelOptions],
+) -> None:
+    """Prints the table of each model's loss on each corpus, and writes them to ``out``.
+
+    Args:
+        models: names of models with an MLM head.
+        corpora: keys of ``corpus=mixture`` by name.
+        probability: masking probability of a token.
+        passages: largest number of passages of a corpus.
+        format: of the table.
+        out: JSON file.
+        options: see ``analysis.models.ModelOptions``.
 
     Raises:
         UserError: if a corpus cannot be read, or a model has no head.
     """
-    corpora = {name: passages(corpus, settings.passages) for name, corpus in _corpora(settings.corpora)}
+    texts = {}
+    for name, corpus in corpora.items():
+        with reading("corpus", f"corpora.{name}"):
+            mixture = Mixture(corpora={name: corpus}, dev_fraction=corpus.get("dev_fraction", 0.05))
+            texts[name] = held_out_passages(mixture, passages)
     rows: list[list[str]] = []
     records: list[Mapping[str, Any]] = []
-    for model in open_models(settings.opened):
+    for model in open_models(models, **options):
         encoder = model.encoder
         if not isinstance(encoder, Encoder) or not encoder.has_mlm_head:
-            raise UserError(f"{model.name} has no head for masked language modelling.")
-        for corpus, texts in corpora.items():
-            with bar(f"{model.name} on {corpus}") as progress:
-                found = masked_loss(encoder, texts, settings.probability, progress)
-            rows.append(_row(model.name, corpus, found))
-            records.append({"model": model.facts(), "corpus": corpus, **found._asdict()})
-    if settings.format == "text":
+            raise UserError(f"{model.name} has no head for masked language modelling", key="models")
+        for name, parts in texts.items():
+            with bar(f"{model.name} on {name}") as progress:
+                loss = masked_loss(encoder, parts, probability, progress)
+            rows.append(_row(model.name, name, loss))
+            records.append({"model": model.facts(), "corpus": name, **loss._asdict()})
+    if format == "text":
         Console(width=max(Console().width, 110)).print(text_table(COLUMNS, rows, SIDES))
-    elif settings.format == "md":
+    elif format == "md":
         print(markdown_table(COLUMNS, [[*map(escape_markdown, row)] for row in rows], SIDES))
     else:
         print(csv_table([COLUMNS, *rows]))
-    write_result(settings.out, {"masked_lm": records, "probability": settings.probability})
+    write_result(out, {"masked_lm": records, "probability": probability})

@@ -14,8 +14,8 @@ from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.records import headlines, incomparable, measure, metric_of
 from analysis.senteval.results import Results
 from analysis.senteval.scores import metric_name
-from data.errors import UserError, reason
-from data.files import YAML_BYTES, atomic_write, plain_yaml, read_text
+from data.errors import reading
+from data.files import atomic_write
 from encoders.export import with_section
 
 if TYPE_CHECKING:
@@ -41,15 +41,12 @@ def add_scores(path: Path, results: Results) -> None:
     Raises:
         UserError: if the card cannot be read or written.
     """
-    try:
-        text = read_text(path, YAML_BYTES)
+    with reading("model card", path):
+        text = path.read_bytes().decode()
         ending = "\r\n" if "\r\n" in text else "\n"
         card = with_section(_with_index(text.replace("\r\n", "\n"), results), *_section(results))
         with atomic_write(path) as file:
             file.write(card.replace("\n", ending))
-    except Exception as error:  # the parsers report faults of an edited card in many ways
-        where = "its front matter cannot be read as YAML: " if isinstance(error, yaml.YAMLError) else ""
-        raise UserError(f"{path} is left as it is: {where}{reason(error)}.") from error
 
 
 def _with_index(card: str, results: Results) -> str:
@@ -61,7 +58,7 @@ def _with_index(card: str, results: Results) -> str:
         return one.dataset_name.startswith(f"{DATASET} ") and one.dataset_config == results.protocol
 
     block = REGEX_YAML_BLOCK.search(card)
-    plain = plain_yaml(block[2]) if block else None  # a few aliases can stand for billions of values
+    plain = yaml.safe_load(block[2]) if block else None
     given = plain.get("model-index") if isinstance(plain, dict) else None
     found = block and INDEX.search(f"{block[2]}\n")
     if given and not (found and isinstance(given, list) and len(given) == 1):

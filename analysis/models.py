@@ -1,103 +1,62 @@
-"""Models to evaluate: named by the user, opened, and with cached vectors."""
+"""Models to evaluate: opened by name, with cached sentence vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 import torch
 
 import encoders
-from analysis.senteval.features import Vectors, embed
-from analysis.settings import WITHOUT_POOLING, ModelOptions, ModelsSettings
+from analysis.model_names import EXPORT, run_folder, short_name, split_members
+from analysis.senteval.features import Vectors, embed, embed_file
 from data.display import bar, printable
-from data.errors import UserError, opening
-from encoders.bag_of_words import BagOfWords
+from data.errors import UserError, reading
+from data.ranges import SizeOrZero
 from encoders.base import Encoder
 from encoders.fingerprint import fingerprint
+from encoders.kernels import Precision
 from encoders.random_vectors import RandomVectors
+from encoders.word_weights import Weighting
 
-EXPORT = "encoder"  # folder of the exported encoder in a run folder
+ROOT = Path(__file__).resolve().parents[1]
+BASELINES = ("bag_of_words", "random_vectors")  # models without pooling, layers or precision to choose
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
-@dataclass(frozen=True)
-class Named:
-    """A model by name, with its options.
+@dataclass(kw_only=True)
+class Words:
+    """Settings of the model bag_of_words; ``encoders.bag_of_words.BagOfWords`` describes them."""
+
+    vectors: str | None = None
+    lowercase: bool = False
+    weighting: Weighting = "none"
+    counts: str | None = None
+
+
+class ModelOptions(TypedDict, total=False):
+    """Options of all evaluations that open models.
 
     Attributes:
-        model: a run's folder, an encoder's folder, a name of ``encoders/checkpoints``, a model of the hub,
-            "bag_of_words", or "random_vectors".
-        options: how it is opened; those that a model does not have are ignored.
+        pooling: None: the model's own.
+        layers: number of a transformer's first layers to use; None: all.
+        encoder: word vectors and their weights, for bag_of_words.
+        device: device of encoders and classifiers.
+        precision: precision of the encoder's matrix products.
+        cache: folder of sentence vectors, from the checkout if relative; None keeps none.
     """
 
-    model: str
-    options: ModelOptions = field(default_factory=ModelOptions)
-
-    def __post_init__(self) -> None:
-        with opening(repr(self.model)[:200]):
-            self.path.is_dir()  # raises if it cannot be a path
-
-    @property
-    def path(self) -> Path:
-        return Path(self.model).expanduser()
-
-    @property
-    def run(self) -> Path | None:
-        """Folder of the model's run; None if it is not from a run."""
-        place = self.path.parent if self.path.name == EXPORT else self.path
-        return place if (place / "config.yaml").is_file() and (place / EXPORT).is_dir() else None
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        if self.run is not None:
-            name = self.run.resolve().name
-        else:
-            # Two parts of the path, as many folders have the same last name ("model").
-            name = "/".join(self.path.resolve().parts[-2:]) if self.path.is_dir() else self.model
-        options, words = self.options, self.options.encoder
-        if words.vectors is not None and self.model == "bag_of_words":
-            name += f", {_stem(words.vectors)}" + ", lower-cased" * words.lowercase
-            if words.counts is not None and words.weighting != "none":
-                name += f", {words.weighting} of {_stem(words.counts)}"
-        if self.model in WITHOUT_POOLING:
-            return name
-        if options.layers is not None:
-            name += f", layers {options.layers}"
-        if options.precision != "fp32":
-            name += f", {options.precision}"
-        return name + (f", {options.pooling}" if options.pooling else "")
-
-    def open(self, pooling: str | None = None) -> Encoder | RandomVectors:
-        """Opens the encoder in eval mode; ``pooling`` overrides the model's.
-
-        Raises:
-            UserError: if it cannot be opened.
-        """
-        if self.model == "random_vectors":
-            return RandomVectors()
-        if self.model == "bag_of_words":
-            words = self.options.encoder
-            return BagOfWords(
-                vectors=str(words.vectors),
-                lowercase=words.lowercase,
-                weighting=words.weighting,
-                counts=words.counts,
-                device=device(self.options.device),
-            )
-        folder = self.path if self.run is None else self.run / EXPORT
-        with opening(folder):  # a UserError, so that a broken run of a sweep does not stop the others
-            return encoders.load(
-                folder if folder.is_dir() else self.model,
-                pooling=pooling or self.options.pooling,
-                layers=self.options.layers,
-                device=device(self.options.device),
-                precision=self.options.precision,
-            ).eval()
+    pooling: Literal["mean", "cls", "max", "last", "pooler"] | None
+    layers: SizeOrZero | None
+    encoder: Annotated[Mapping[str, Any], Words]
+    device: Device
+    precision: Precision
+    cache: str | None
 
 
 class Model:
@@ -142,29 +101,94 @@ class Model:
         }
 
 
-def open_models(settings: ModelsSettings) -> Iterator[Model]:
-    """Opens each of the models that ``settings`` name when it is reached.
+def open_models(models: Sequence[str], **options: Unpack[ModelOptions]) -> Iterator[Model]:
+    """Opens each of ``models`` when it is reached.
+
+    Raises:
+        UserError: if one cannot be opened.
+    """
+    for model in models:
+        yield Model(model_name(model, **options), open_encoder(model, **options), vector_cache(**options))
+
+
+def open_encoder(model: str, **options: Unpack[ModelOptions]) -> Encoder | RandomVectors:
+    """Opens an encoder in eval mode.
+
+    Args:
+        model: folder of a run or an encoder, name of a bundled checkpoint or a model of the hub, "bag_of_words" or
+            "random_vectors"; "a+b" concatenates the vectors of models a and b.
+        options: see ``ModelOptions``; a baseline ignores those that it does not have.
 
     Raises:
         UserError: if it cannot be opened.
     """
-    for name in settings.models:
-        named = Named(name, settings)
-        yield Model(named.name, named.open(), settings.vectors_cache)
+    from encoders.bag_of_words import BagOfWords  # late, with transformers, which takes seconds to import
+    from encoders.concatenated import Concatenated
+
+    device = resolve_device(options.get("device", "auto"))
+    precision = options.get("precision", "fp32")
+    with reading("encoder", model):
+        if model == "random_vectors":
+            return RandomVectors()
+        if model == "bag_of_words":
+            return BagOfWords(**options.get("encoder", {}), device=device)
+        if len(members := split_members(model)) > 1:
+            joined = Concatenated([open_encoder(member, **options) for member in members])  # type: ignore[misc]
+            joined.encode_in(precision)
+            return joined
+        run = run_folder(model)
+        return encoders.load(
+            model if run is None else run / EXPORT,
+            pooling=options.get("pooling"),
+            layers=options.get("layers"),
+            device=device,
+            precision=precision,
+        ).eval()
 
 
-def device(wanted: str) -> str:
-    """Resolves ``wanted`` (auto, cpu, cuda, mps) to a device.
+def model_name(model: str, **options: Unpack[ModelOptions]) -> str:
+    """Returns the name of ``model`` in tables, with the options that change its vectors."""
+    marks = []
+    words = options.get("encoder", {})
+    if model == "bag_of_words" and (vectors := words.get("vectors")):
+        marks = [_stem(vectors), "lower-cased" if words.get("lowercase") else ""]
+        if (weighting := words.get("weighting", "none")) != "none":
+            marks.append(f"{weighting} of {_stem(words.get('counts') or '')}")
+    elif model not in BASELINES:
+        layers, precision = options.get("layers"), options.get("precision", "fp32")
+        marks = ["" if layers is None else f"layers {layers}", "" if precision == "fp32" else precision]
+        marks.append(options.get("pooling") or "")
+    return ", ".join(filter(None, [short_name(model), *marks]))
+
+
+def vector_cache(**options: Unpack[ModelOptions]) -> Path | None:
+    """Returns the folder of cached sentence vectors; None if none are kept."""
+    cache = options.get("cache", ".cache")
+    return None if cache is None else ROOT / cache / "vectors"
+
+
+def resolve_device(device: str | None) -> str:
+    """Resolves "auto" to a device of this machine.
 
     Raises:
-        UserError: if the device is not available.
+        UserError: if there is no such device.
     """
-    if wanted == "auto":
+    if device in (None, "auto"):
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise UserError("device=cuda: this machine has no CUDA GPU; device=auto takes what there is.")
-    return wanted
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError("this machine has no CUDA GPU", key="device", hint="device=auto takes what there is.")
+    return str(device)
 
 
-def _stem(file: str | Path) -> str:
+def embed_sentences(*, model: str, sentences: str, out: str, **options: Unpack[ModelOptions]) -> None:
+    """Writes a vector for each line of the file ``sentences`` to ``out`` (.npy, float32 of shape (lines, D)).
+
+    Raises:
+        UserError: if the model or the file cannot be read, or ``out`` cannot be written.
+    """
+    with bar("embedding") as progress:
+        embed_file(open_encoder(model, **options), Path(sentences).expanduser(), Path(out).expanduser(), progress)
+
+
+def _stem(file: str) -> str:
     return Path(file).name.split(".txt")[0]

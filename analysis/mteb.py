@@ -12,23 +12,28 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import datasets
-import mteb
 import numpy as np
 from huggingface_hub import constants
-from mteb.models.abs_encoder import AbsEncoder
-from mteb.models.model_meta import ModelMeta, ScoringFunction
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.models import Model, open_models
-from analysis.settings import MTEBSettings
+from analysis.model_names import Names
+from analysis.models import Model, ModelOptions, open_models
 from data import network
 from data.display import printable
-from data.errors import UserError, reason
+from data.errors import UserError, UserErrors, reason
+
+try:
+    import mteb
+    from mteb.models.abs_encoder import AbsEncoder
+    from mteb.models.model_meta import ModelMeta, ScoringFunction
+except ModuleNotFoundError as error:
+    install = "pip install -c requirements/constraints.txt -e '.[mteb]'"
+    raise UserError("the package is not installed", key="mteb", hint=install) from error
 
 OWNER = "sentence-objectives"  # of a name without one: mteb's names are "owner/model"
 WIDE = 1000  # characters of a line where there is no terminal
@@ -137,48 +142,64 @@ def score_table(
     return table
 
 
-def run(settings: MTEBSettings) -> None:
-    """Prints the table of the models' scores, which lie in mteb's layout under ``settings.out``.
+def report_mteb(
+    *,
+    models: Names,
+    tasks: Names | None = None,
+    benchmark: str | None = None,
+    out: str = "evaluations/mteb",
+    **options: Unpack[ModelOptions],
+) -> None:
+    """Prints the table of the models' scores, which lie in mteb's layout under ``out``.
+
+    Args:
+        models: names of models.
+        tasks: mteb's names of tasks.
+        benchmark: one of mteb's benchmarks, instead of tasks.
+        out: folder of the results, which are used again.
+        options: see ``analysis.models.ModelOptions``.
 
     Raises:
         UserError: if a task or model cannot be found, or with a line for each task that failed.
     """
-    tasks = find_tasks(settings.tasks, settings.benchmark)
-    models = list(open_models(settings))
+    if (tasks is None) == (benchmark is None):
+        raise UserError("either tasks= or benchmark= is needed", key="tasks")
+    chosen = find_tasks(tasks, benchmark)
+    opened = list(open_models(models, **options))
     try:
-        cache = mteb.ResultCache(Path(settings.out).expanduser())
+        cache = mteb.ResultCache(Path(out).expanduser())
     except OSError as error:
-        raise UserError(f"{settings.out} cannot be used: {reason(error)}. out=<folder> names another.") from error
+        raise UserError(f"{out} cannot be used: {reason(error)}. out=<folder> names another.") from error
     if (why := network.unreachable()) is not None:  # else each task is tried for 24 s
         print(f"{why}: only tasks whose data were downloaded before can be evaluated", file=sys.stderr)
         constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
     scores: list[tuple[str, dict[str, float]]] = []
-    failures = []
-    for model in models:
+    failures = list[UserError]()
+    for model in opened:
         encoder = MTEBEncoder(model)
         found = {}
         absent = []
-        for number, task in enumerate(tasks, start=1):
+        for number, task in enumerate(chosen, start=1):
             name = task.metadata.name
-            print(f"{model.name}: {name} ({number} of {len(tasks)})", file=sys.stderr)
+            print(f"{model.name}: {name} ({number} of {len(chosen)})", file=sys.stderr)
             try:
                 found[name] = evaluate_task(encoder, task, cache)
             except UserError as error:  # the other tasks are evaluated all the same
                 if why is not None and isinstance(error.__cause__, ConnectionError):
                     absent.append(name)
                 else:
-                    failures.append(f"{model.name}: {error}")
+                    failures.append(error)
         if absent:
-            failures.append(f"{model.name}: no data on this machine for {', '.join(absent)}.")
+            failures.append(UserError(f"no data on this machine for {', '.join(absent)}", key=model.name))
         scores.append((model.name, found))
     if not any(found for _, found in scores):
-        raise UserError(*failures)
+        raise UserErrors(failures)
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDE)
-    metrics = {task.metadata.name: task.metadata.main_score for task in tasks}
-    console.print(score_table(settings.benchmark or "MTEB", metrics, scores))
-    for model in models:
+    metrics = {task.metadata.name: task.metadata.main_score for task in chosen}
+    console.print(score_table(benchmark or "MTEB", metrics, scores))
+    for model in opened:
         print(printable(f"{model.name}: weights: {model.encoder.weights}, {model.encoder.origin}"))
     if failures:
-        raise UserError(*failures)
+        raise UserErrors(failures)

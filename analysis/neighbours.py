@@ -13,17 +13,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from analysis.models import open_models
+from analysis.model_names import Names
+from analysis.models import ModelOptions, open_models
 from analysis.quick import normalise
-from analysis.reporting.rendering import csv_table, escape_markdown, markdown_table, write_result
+from analysis.reporting.rendering import Form, csv_table, escape_markdown, markdown_table, write_result
 from analysis.senteval.files.loaders import stream
-from analysis.settings import NeighboursSettings
 from data.display import printable
 from data.errors import UserError
+from data.ranges import Count
 
 BLOCK = 16_384  # sentences at a time
 
@@ -121,31 +122,50 @@ def as_csv(found: Found) -> str:
 _FORMATS = {"text": as_text, "md": as_markdown, "csv": as_csv}
 
 
-def run(settings: NeighboursSettings) -> None:
-    """Prints the neighbours of each query by each model, and writes them.
+def report_neighbours(
+    *,
+    models: Names,
+    sentences: str,
+    queries: Sequence[str] = (),
+    queries_file: str | None = None,
+    k: Count = 4,
+    format: Form = "text",
+    out: str | None = None,
+    **options: Unpack[ModelOptions],
+) -> list[dict[str, Any]]:
+    """Prints the neighbours of each query by each model, writes them to ``out`` and returns them.
+
+    Args:
+        models: names of models.
+        sentences: file to search, a sentence a line.
+        queries: texts.
+        queries_file: file of more queries, one a line.
+        k: neighbours of a query.
+        format: of the lists.
+        out: JSON file.
+        options: see ``analysis.models.ModelOptions``.
 
     Raises:
-        UserError: if there is no query, or no sentence besides the queries.
+        UserError: if a file or model cannot be read, or there is no query, or no sentence besides the queries.
     """
-    texts = list(settings.queries)
-    if settings.queries_file is not None:
-        texts += [line.text for line in stream(Path(settings.queries_file).expanduser()) if line.text.strip()]
-    queries = list(dict.fromkeys(query for query in texts if query.strip()))
-    if not queries:
-        raise UserError(f"{settings.queries_file} holds no query.")
-    found: list[tuple[str, dict[str, list[Neighbour]]]] = []
+    texts = list(queries)
+    if queries_file is not None:
+        texts += [line.text for line in stream(Path(queries_file).expanduser())]
+    texts = list(dict.fromkeys(text for text in texts if text.strip()))
+    if not texts:
+        raise UserError("there is no query", key="queries")
+    lists: list[tuple[str, dict[str, list[Neighbour]]]] = []
     records = []
-    path = Path(settings.sentences).expanduser()
-    for model in open_models(settings):
-        sentences = ((line.number, line.text) for line in stream(path) if line.text.strip())
-        near = neighbours(queries, sentences, model.rows, settings.k)
-        if not any(near):
-            raise UserError(f"{settings.sentences} holds no sentence other than the queries.")
-        by_query = dict(zip(queries, near, strict=True))
-        found.append((model.name, by_query))
-        lists = [
-            {"query": query, "neighbours": [one._asdict() for one in near]} for query, near in by_query.items()
+    for model in open_models(models, **options):
+        lines = ((line.number, line.text) for line in stream(Path(sentences).expanduser()) if line.text.strip())
+        nearest = neighbours(texts, lines, model.rows, k)
+        if not any(nearest):
+            raise UserError(f"{sentences} holds no sentence other than the queries", key="sentences")
+        lists.append((model.name, dict(zip(texts, nearest, strict=True))))
+        by_query = [
+            {"query": query, "neighbours": [one._asdict() for one in near]} for query, near in lists[-1][1].items()
         ]
-        records.append({"model": model.facts(), "queries": lists})
-    print(_FORMATS[settings.format](found))
-    write_result(settings.out, {"neighbours": records, "sentences": settings.sentences, "k": settings.k})
+        records.append({"model": model.facts(), "queries": by_query})
+    print(_FORMATS[format](lists))
+    write_result(out, {"neighbours": records, "sentences": sentences, "k": k})
+    return records

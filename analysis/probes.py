@@ -24,20 +24,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Unpack, get_args
 
 import numpy as np
+from pydantic import Field
 
-from analysis.models import Model, device, open_models
+from analysis.model_names import Names
+from analysis.models import Model, ModelOptions, open_models, resolve_device
 from analysis.reporting.printed import Cell, read_table
-from analysis.reporting.rendering import Grid, Row, show, write_result
+from analysis.reporting.rendering import Form, Grid, Row, show, write_result
 from analysis.senteval.classifiers.probe import ProbeData, accuracy, fit_hidden, fit_linear
-from analysis.settings import Probe, ProbesSettings, WordVectors
 from analysis.syntax import Sentence, read_parts
-from analysis.wordsim import Lexicon
+from analysis.wordsim import Lexicon, WordVectors
 from data.display import bar
-from data.errors import about
 from data.randomness import PROBE, generator
+from data.ranges import Count, Seed
+
+Probe = Literal["length", "content", "order", "passive", "tense", "tss"]
 
 LENGTH_BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 29), (30, 33), (34, 70))  # Adi et al. (2016)
 TOP_SEQUENCES = 19
@@ -238,17 +241,41 @@ def _cell(value: float) -> Cell:
     return Cell(value, f"{value:.1f}")
 
 
-def run(settings: ProbesSettings) -> None:
-    """Prints the table of the models' scores, and writes them."""
-    data, seed = settings.data, settings.seed
-    parts = {name: part[: settings.limit] for name, part in read_parts(data, seed).items()}
-    probe_questions = {probe: questions(probe, parts, seed) for probe in settings.probes or PROBES}
-    results = []
-    for model in open_models(settings):
-        place = device(settings.device)
-        with about(data):
-            scores = evaluate_probes(model, probe_questions, words=settings.words, seed=seed, device=place)
-        results.append({"model": model.facts(), "probes": scores})
-    show(table(results), settings.format)
-    record = {"probes": results, "data": data, "seed": seed, "limit": settings.limit}
-    write_result(settings.out, record | {"comparable": False})
+def report_probes(
+    *,
+    models: Names,
+    data: str,
+    probes: Annotated[list[Probe], Field(min_length=1)] | None = None,
+    words: WordVectors | None = None,
+    limit: Count | None = None,
+    seed: Seed = 0,
+    format: Form = "text",
+    out: str | None = None,
+    **options: Unpack[ModelOptions],
+) -> list[dict[str, Any]]:
+    """Prints the table of the models' scores, writes them to ``out`` and returns them.
+
+    Args:
+        models: names of models.
+        data: a folder of trees, or "treebank" (see ``analysis.syntax.read_parts``).
+        probes: names of probes; None: all.
+        words: source of word vectors (see ``analysis.wordsim.Lexicon``).
+        limit: sentences of each part; None: all.
+        seed: seed of the examples and of the perceptrons.
+        format: of the table.
+        out: JSON file.
+        options: see ``analysis.models.ModelOptions``.
+
+    Raises:
+        UserError: if the data or a model cannot be read, or a part of a probe is empty or has only one class.
+    """
+    parts = {name: part[:limit] for name, part in read_parts(data, seed).items()}
+    examples = {probe: questions(probe, parts, seed) for probe in probes or PROBES}
+    device = resolve_device(options.get("device"))
+    results = [
+        {"model": model.facts(), "probes": evaluate_probes(model, examples, words=words, seed=seed, device=device)}
+        for model in open_models(models, **options)
+    ]
+    show(table(results), format)
+    write_result(out, {"probes": results, "data": data, "seed": seed, "limit": limit, "comparable": False})
+    return results

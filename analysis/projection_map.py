@@ -17,21 +17,24 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, Unpack
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from pydantic import Field
 
-from analysis.figures import style
-from analysis.models import open_models
+from analysis import plots
+from analysis.model_names import Names
+from analysis.models import ModelOptions, open_models
 from analysis.quick import normalise
 from analysis.reporting.rendering import write_result
 from analysis.senteval.files.loaders import stream
-from analysis.settings import ProjectionMapSettings
 from data.display import printable
-from data.errors import UserError, reason
+from data.errors import UserError
 from data.randomness import EVALUATED_SPLIT, generator
+from data.ranges import Count, Seed
 
 PERPLEXITY = 30.0
 COMPONENTS = 50
@@ -83,7 +86,7 @@ def read(path: Path, wanted: Sequence[str] | None = None) -> Labelled:
     return Labelled(list(found), list(found.values()))
 
 
-def sample(data: Labelled, size: int, seed: int) -> Labelled:
+def take_sample(data: Labelled, size: int, seed: int) -> Labelled:
     """Samples ``size`` sentences, in the file's order; labels keep their shares, at least one sentence each."""
     if size >= len(data.texts):
         return data
@@ -135,7 +138,7 @@ def agreement(points: np.ndarray, labels: Sequence[str], k: int = NEIGHBOURS) ->
     return 100.0 * sum(one == own for one, own in zip(found, labels, strict=True)) / len(points)
 
 
-def placed(
+def place_sentences(
     vectors: np.ndarray, labels: Sequence[str], *, perplexity: float = PERPLEXITY, seed: int = 0
 ) -> tuple[np.ndarray, Agreement]:
     """Projects ``vectors`` (n, D) of any length to the map, (n, 2); also returns the agreement of ``labels``."""
@@ -147,8 +150,8 @@ def placed(
 
 def draw(points: np.ndarray, data: Labelled, scores: Agreement, *, model: str, source: str) -> Figure:
     """Draws one map, with the agreement of labels below it."""
-    with style.look():
-        figure = Figure(figsize=(style.WIDTH, 0.72 * style.WIDTH))
+    with plots.look():
+        figure = Figure(figsize=(plots.WIDTH, 0.72 * plots.WIDTH))
         axes = figure.subplots()
         axes.set_label("map")
         scatter(axes, points, data)
@@ -211,33 +214,51 @@ def _densest(points: np.ndarray) -> tuple[float, float]:
     return float(x), float(y)
 
 
-def run(settings: ProjectionMapSettings) -> None:
-    """Draws a map for each model, and writes how well labels agree with neighbours.
+def draw_maps(
+    *,
+    models: Names,
+    data: str,
+    labels: Names | None = None,
+    sample: Count = 2000,
+    perplexity: Annotated[float, Field(ge=1)] = PERPLEXITY,
+    seed: Seed = 0,
+    folder: str = "maps",
+    out: str | None = None,
+    **options: Unpack[ModelOptions],
+) -> None:
+    """Draws a map for each model, and writes the agreement of labels with neighbours to ``out``.
+
+    Args:
+        models: names of models.
+        data: file of labelled sentences.
+        labels: labels that are shown; None: all.
+        sample: largest number of sentences.
+        perplexity: perplexity of t-SNE.
+        seed: seed of the sample and the map.
+        folder: folder of the pictures.
+        out: JSON file.
+        options: see ``analysis.models.ModelOptions``.
 
     Raises:
-        UserError: if the data cannot be read, or the plots not written.
+        UserError: if the data or a model cannot be read, or a picture cannot be written.
     """
-    path, seed = Path(settings.data).expanduser(), settings.seed
-    labels = None if settings.labels is None else [*map(str, settings.labels)]
-    data = sample(read(path, labels), settings.sample, seed)
+    path = Path(data).expanduser()
+    sentences = take_sample(read(path, labels), sample, seed)
     source = re.sub(r"\.(tsv|txt)(\.gz)?$", "", path.name)
     records = []
-    for model in open_models(settings):
-        vectors = model.rows(data.texts)
-        points, scores = placed(vectors, data.labels, perplexity=settings.perplexity, seed=seed)
-        figure = draw(points, data, scores, model=model.name, source=source)
-        name = re.sub(r"[^\w.+-]+", "_", f"{source}-{model.name}")
-        try:
-            paths = [str(path) for path in style.save(figure, Path(settings.folder).expanduser(), name)]
-        except OSError as error:
-            raise UserError(
-                f"{settings.folder} cannot be written ({reason(error)}): folder=<folder> names another."
-            ) from error
-        records.append({"model": model.facts(), **scores._asdict(), "k": NEIGHBOURS, "files": paths})
-        print("\n".join(paths))
+    for model in open_models(models, **options):
+        points, scores = place_sentences(
+            model.rows(sentences.texts), sentences.labels, perplexity=perplexity, seed=seed
+        )
+        figure = draw(points, sentences, scores, model=model.name, source=source)
+        stem = Path(folder).expanduser() / re.sub(r"[^\w.+-]+", "_", f"{source}-{model.name}")
+        table = pd.DataFrame({"label": sentences.labels, "x": points[:, 0], "y": points[:, 1]})
+        files = [str(file) for file in plots.save(figure, stem, table)]
+        records.append({"model": model.facts(), **scores._asdict(), "k": NEIGHBOURS, "files": files})
+        print("\n".join(files))
         print(
             f"{model.name}: labels predicted by {NEIGHBOURS} neighbours are right for {scores.vectors:.1f} % "
             f"in the vectors, {scores.map:.1f} % in the map, {scores.guess:.1f} % by guessing."
         )
-    facts = {"perplexity": settings.perplexity, "seed": seed, "sentences": len(data.texts), "data": settings.data}
-    write_result(settings.out, {"projection_map": records, **facts})
+    facts = {"perplexity": perplexity, "seed": seed, "sentences": len(sentences.texts), "data": data}
+    write_result(out, {"projection_map": records, **facts})

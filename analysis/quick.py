@@ -63,7 +63,6 @@ class Score:
     key: str  # in quick.json
     label: str  # for readers
     definition: str = ""
-    formula: str = ""  # as ``analysis.comparison.formulas`` takes it
     group: str = ""  # prefix of the label in tables; tables of runs show the mean of a group
     higher_is_better: bool = True
     ranked: bool = True  # False: a better value is not an improvement by itself
@@ -365,10 +364,10 @@ SCORES = {score.key: score for score in (
         "whether two adjacent words of the sentence were swapped"),
     _geometry("alignment", "alignment",
         "Mean squared distance between the unit vectors of an anchor and its positive; smaller is better.",
-        "mean_i |a_i - p_i|^2", of_pairs=alignment),
+        of_pairs=alignment),
     _geometry("uniformity", "uniformity",
         "Logarithm of the mean Gaussian similarity of two anchors' unit vectors; smaller is better: vectors are "
         "then spread more evenly. It pulls against alignment, so that neither is ranked on its own.",
-        "log  mean_{i < j} exp(-2 |a_i - a_j|^2)", of_pairs=lambda anchors, _: uniformity(anchors)),
+        of_pairs=lambda anchors, _: uniformity(anchors)),
 )}  # fmt: skip
 PERCENTAGES = [score for score in SCORES.values() if score.percent]

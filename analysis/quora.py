@@ -16,21 +16,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Unpack, get_args
 
 import numpy as np
+from pydantic import Field
 
-from analysis.models import Model, device, open_models
+from analysis.model_names import Names
+from analysis.models import Model, ModelOptions, open_models, resolve_device
 from analysis.reporting.printed import Cell, Key
-from analysis.reporting.rendering import Grid, Row, show, write_result
+from analysis.reporting.rendering import Form, Grid, Row, show, write_result
 from analysis.senteval.classifiers.probe import ProbeData, fit_hidden, fit_linear
 from analysis.senteval.files.loaders import stream
-from analysis.settings import Classifier, QuoraSettings
 from data.display import bar
-from data.errors import UserError, about
+from data.errors import UserError
 from data.randomness import EVALUATED_SPLIT, generator
+from data.ranges import Count, Seed
 
-CLASSIFIERS = get_args(Classifier)
+Classifier = Literal["logistic", "mlp"]
+CLASSIFIERS: tuple[Classifier, ...] = get_args(Classifier)
+SIZES: tuple[int | Literal["all"], ...] = (1000, 5000, 10000, 25000, "all")
 LAYERS, DROPOUT = 4, 0.5
 DEV_SHARE = 0.1
 COLUMNS = ("is_duplicate", "question1", "question2")
@@ -76,7 +80,7 @@ def read(folder: Path, seed: int) -> Parts:
     return Parts(train, dev, _read(folder, "test"))
 
 
-def sizes(wanted: Sequence[int | Literal["all"]], there: int) -> tuple[dict[str, int], list[str]]:
+def split_sizes(wanted: Sequence[int | Literal["all"]], there: int) -> tuple[dict[str, int], list[str]]:
     """Returns the number of training pairs by name of size, and the names of sizes larger than the file."""
     reached, missing = {}, []
     for name in wanted:
@@ -164,36 +168,48 @@ def table(results: Sequence[Mapping[str, Any]], missing: Sequence[str], facts: s
     return Grid("question duplicates", columns, rows, below, [*notes, NOT_BESIDE])
 
 
-def run(settings: QuoraSettings) -> None:
-    """Prints the table of the models' scores, and writes them.
+def report_duplicates(
+    *,
+    models: Names,
+    data: str,
+    sizes: Annotated[Sequence[Count | Literal["all"]], Field(min_length=1)] = SIZES,
+    classifiers: Annotated[Sequence[Classifier], Field(min_length=1)] = CLASSIFIERS,
+    seed: Seed = 0,
+    format: Form = "text",
+    out: str | None = None,
+    **options: Unpack[ModelOptions],
+) -> list[dict[str, Any]]:
+    """Prints the table of the models' scores, writes them to ``out`` and returns them.
+
+    Args:
+        models: names of models.
+        data: folder of the pairs.
+        sizes: numbers of training pairs.
+        classifiers: names of classifiers.
+        seed: seed of the permutation and the MLP.
+        format: of the table.
+        out: JSON file.
+        options: see ``analysis.models.ModelOptions``.
 
     Raises:
-        UserError: if the data cannot be read, or no size is as small as they are.
+        UserError: if the data or a model cannot be read, or all sizes exceed the data.
     """
-    data, seed = settings.data, settings.seed
     parts = read(Path(data).expanduser(), seed)
-    reached, missing = sizes(settings.sizes, len(parts.train.labels))
+    reached, missing = split_sizes(sizes, len(parts.train.labels))
     if not reached:
-        raise UserError(f"{data} has {len(parts.train.labels):,} training pairs: no size of sizes= is that small.")
+        raise UserError(f"{data} has only {len(parts.train.labels):,} training pairs", key="sizes")
     counts = dict(zip(Parts._fields, (len(part.labels) for part in parts), strict=True))
-    results = []
-    for model in open_models(settings):
-        with about(data):
-            scores = evaluate_duplicates(
-                model,
-                parts,
-                reached,
-                classifiers=settings.classifiers,
-                seed=seed,
-                device=device(settings.device),
-            )
-        share = 100.0 * float(parts.test.labels.mean())
-        majority = share if parts.train.labels.mean() > 0.5 else 100.0 - share
+    share = 100.0 * float(parts.test.labels.mean())
+    majority = share if parts.train.labels.mean() > 0.5 else 100.0 - share
+    device, results = resolve_device(options.get("device")), []
+    for model in open_models(models, **options):
+        scores = evaluate_duplicates(model, parts, reached, classifiers=classifiers, seed=seed, device=device)
         results.append({"model": model.facts(), "scores": scores, "majority": majority})
     facts = ", ".join(f"{name} {count:,}" for name, count in counts.items()) + " pairs"
-    show(table(results, missing, facts), settings.format)
+    show(table(results, missing, facts), format)
     record = {"quora": results, "data": data, "seed": seed, "pairs": counts, "missing_sizes": missing}
-    write_result(settings.out, record | {"comparable": False, "reason": NOT_BESIDE})
+    write_result(out, record | {"comparable": False, "reason": NOT_BESIDE})
+    return results
 
 
 def _find(folder: Path, part: str) -> Path | None:

@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from analysis.settings import TREEBANK
 from data.errors import UserError
 from data.randomness import EVALUATED_SPLIT, generator
 from data.sources.reading import lines
 from data.sources.trees import PUNCTUATION, Tree, pruned, read_trees, words
 
+TREEBANK = "treebank"  # NLTK's sample of the Penn Treebank, in place of a folder of trees
 SUFFIXES = (".ptb", ".ptb.gz", ".mrg", ".mrg.gz")
 CLAUSES = ("S", "SINV", "SQ", "SBARQ")
 FINITE = ("VBD", "VBZ", "VBP", "VB", "MD")  # VB at the top of a main clause is an imperative
@@ -129,10 +129,8 @@ def _folder(folder: Path) -> dict[str, Iterable[Tree]]:
             if path.name.endswith(SUFFIXES) and re.search(rf"(^|[_.-]){part}[_.-]", path.name)
         ]
         if not files:
-            raise UserError(
-                f"There is no {part} part in {folder}: a file like x_{part}.ptb.gz, a tree a line, is wanted "
-                f"(data={TREEBANK} takes NLTK's)."
-            )
+            hint = f"data={TREEBANK} takes NLTK's sample."
+            raise UserError(f"no file x_{part}.ptb.gz with a tree a line", key=str(folder), hint=hint)
         found[part] = (tree for path in files for tree in read_trees(lines(path), str(path)))
     return found
 
@@ -143,10 +141,8 @@ def _treebank(seed: int) -> dict[str, Iterable[Tree]]:
     try:
         files = treebank.fileids()
     except LookupError:
-        raise UserError(
-            "NLTK's treebank is not installed: python -c \"import nltk; nltk.download('treebank')\", or let "
-            "NLTK_DATA name the folder that has it."
-        ) from None
+        hint = "python -c \"import nltk; nltk.download('treebank')\" fetches it."
+        raise UserError("NLTK's sample is not installed", key=f"data={TREEBANK}", hint=hint) from None
     order = generator(EVALUATED_SPLIT, seed).permutation(len(files))
     ends = [round(len(files) * share) for share in accumulate(SHARES.values())]
     return {

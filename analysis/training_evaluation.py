@@ -16,7 +16,15 @@ from data.errors import UserError
 STSB = "STSBenchmark"
 
 
-class SentEval:
+class Quick:
+    """Evaluates a run on held-out text only."""
+
+    def __call__(self, encoder: Encodes, texts: list[str], *, seed: int) -> dict[str, float | None]:
+        """Evaluates by ``quick.evaluate``."""
+        return quick.evaluate(encoder, texts, seed=seed)
+
+
+class SentEval(Quick):
     """Evaluates a run on held-out text as ``quick.evaluate`` does, and during training on STS-B's dev set.
 
     ``experiments.evaluation.evaluate_run`` evaluates the tasks at the end.
@@ -60,10 +68,6 @@ class SentEval:
             if missing := absent(TASKS[STSB], root):
                 raise UserError(f"evaluation.every evaluates on STS-B's dev set, and {missing} is not there.")
             self._dev = cast(Examples, TASKS[STSB].load(root)["dev"])
-
-    def __call__(self, encoder: Encodes, texts: list[str], *, seed: int) -> dict[str, float | None]:
-        """Evaluates by ``quick.evaluate``."""
-        return quick.evaluate(encoder, texts, seed=seed)
 
     def dev_scores(self, encoder: Encodes) -> dict[str, float]:
         """Computes Spearman x 100 of plain cosine on STS-B's dev set (Gao et al. 2021)."""

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 import torch
 from scipy.stats import spearmanr
 
-from analysis.models import open_models
+from analysis.model_names import Names
+from analysis.models import ModelOptions, open_models
 from analysis.reporting.printed import Cell, Key, read_table
-from analysis.reporting.rendering import Grid, Row, show, write_result
+from analysis.reporting.rendering import Form, Grid, Row, show, write_result
 from analysis.senteval.files.loaders import stream
-from analysis.settings import WordSimilaritySettings, WordVectors
 from data.errors import UserError
 from data.tokenizer import is_byte_level, plain_backend
 from encoders.bag_of_words import BagOfWords
@@ -31,6 +31,8 @@ from encoders.base import Encoder
 from encoders.concatenated import Concatenated
 from encoders.random_vectors import RandomVectors
 from encoders.recurrent import Recurrent
+
+WordVectors = Literal["table", "sentence"]
 
 COLUMNS = {  # columns of GenSen's table 3 and the sets with the same pairs
     "v143": "VERB-143",
@@ -261,17 +263,37 @@ def table(models: Sequence[ModelScores], *, apart: bool = False) -> Grid:
     return Grid("word similarity", columns, ours, printed, notes)
 
 
-def run(settings: WordSimilaritySettings) -> None:
-    """Prints the table of the models' scores, and writes them."""
-    sets = read_sets(Path(settings.data).expanduser())
-    models, records = [], []
-    for model in open_models(settings):
-        lexicon = Lexicon(model.encoder, model.rows, settings.words)
-        one = ModelScores(model.name, lexicon.kind, evaluate_similarity(lexicon, sets))
-        models.append(one)
-        records.append(_record(one, model.facts()))
-    show(table(models, apart=settings.format == "csv"), settings.format)
-    write_result(settings.out, {"wordsim": records, "data": settings.data})
+def report_word_similarity(
+    *,
+    models: Names,
+    data: str,
+    words: WordVectors | None = None,
+    format: Form = "text",
+    out: str | None = None,
+    **options: Unpack[ModelOptions],
+) -> list[dict[str, Any]]:
+    """Prints the table of the models' scores, writes them to ``out`` and returns them.
+
+    Args:
+        models: names of models.
+        data: folder of ``EN-*.txt`` (see ``read_sets``).
+        words: source of word vectors (see ``Lexicon``).
+        format: of the table.
+        out: JSON file.
+        options: see ``analysis.models.ModelOptions``.
+
+    Raises:
+        UserError: if the data or a model cannot be read, or a model has no table of word vectors.
+    """
+    sets = read_sets(Path(data).expanduser())
+    scores, records = [], []
+    for model in open_models(models, **options):
+        lexicon = Lexicon(model.encoder, model.rows, words)
+        scores.append(ModelScores(model.name, lexicon.kind, evaluate_similarity(lexicon, sets)))
+        records.append(_record(scores[-1], model.facts()))
+    show(table(scores, apart=format == "csv"), format)
+    write_result(out, {"wordsim": records, "data": data})
+    return records
 
 
 def _record(model_scores: ModelScores, model: dict[str, Any]) -> dict[str, Any]:

@@ -97,15 +97,15 @@ def main() -> None:
 
 def draw(documents: list[int], peaks: dict[str, list[float]], folder: Path) -> None:
     """Draws the peaks against N."""
+    import pandas as pd
     from matplotlib.figure import Figure
 
-    from analysis.figures import style
+    from analysis import plots
 
-    with style.look():
-        figure = Figure(figsize=(style.WIDTH / 2, 2.6))
+    with plots.look():
+        figure = Figure(figsize=(plots.WIDTH / 2, 2.6))
         axes = figure.subplots()
-        axes.set_label("peak memory")
-        for (label, values), colour in zip(peaks.items(), (style.ACCENT, style.colour("declutr")), strict=True):
+        for (label, values), colour in zip(peaks.items(), (plots.ACCENT, plots.colour("declutr")), strict=True):
             axes.plot(documents, values, marker="o", markersize=4, label=label, color=colour)
         axes.set_xscale("log", base=2)
         axes.set_xticks(documents, [str(count) for count in documents])
@@ -113,7 +113,7 @@ def draw(documents: list[int], peaks: dict[str, list[float]], folder: Path) -> N
         axes.set_ylim(bottom=0)
         axes.set_title("Gradient caching keeps memory flat")
         axes.legend()
-        style.save(figure, folder, "gradient_caching")
+        plots.save(figure, folder / "gradient_caching", pd.DataFrame({"documents": documents, **peaks}))
 
 
 if __name__ == "__main__":

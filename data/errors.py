@@ -1,116 +1,111 @@
-"""The exception for errors that the user can fix, shown as a line without a traceback."""
+"""Errors that the user can fix, each shown by the command as one line: ``key: text. hint``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from data.display import printable
-
-LONGEST = 2000  # characters of a line; longer ones quote damaged files, and are cut in the middle
+from pydantic import ValidationError
 
 
 class UserError(Exception):
-    """An error that the user can fix: a line for each fault, and exit status 2.
+    """An error that the user can fix; a command prints it as one line and ends with status 2.
 
-    Control characters are escaped and long lines cut, so that what a line quotes from a file is safe to print.
+    Args:
+        text: what is wrong, without a full stop.
+        key: configuration key, file or folder that it is about.
+        hint: a sentence on what to do.
     """
 
     status = 2
 
-    def __init__(self, *lines: str) -> None:
-        super().__init__("\n".join(map(_shown, lines)))
+    def __init__(self, text: str, *, key: str = "", hint: str = "") -> None:
+        super().__init__(text)
+        self.text, self.key, self.hint = text, key, hint
 
-    def __reduce__(self) -> tuple[type[UserError], tuple[str, ...]]:
-        return type(self), tuple(str(self).split("\n"))  # its lines, for another process
+    @property
+    def errors(self) -> Sequence[UserError]:
+        """The single errors that this one stands for."""
+        return (self,)
+
+    def __str__(self) -> str:
+        line = f"{self.key}: {self.text}" if self.key else self.text
+        return f"{line.rstrip('.')}. {self.hint}".strip() if self.hint else f"{line.rstrip('.')}."
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore, (type(self), self.__dict__)
 
 
-class ShortTextError(UserError):
-    """A text that is too short for a run; ``experiments.advice`` adds settings that work.
+class UserErrors(UserError):
+    """Several errors, shown together, a line each."""
 
-    Args:
-        line: what is missing.
-        longest: tokens of the longest unit, if no unit is long enough.
-        units: usable units, if they are fewer than a training batch takes.
-        settings: values, by dotted key, that this text needs.
-    """
+    def __init__(self, errors: Sequence[UserError]) -> None:
+        super().__init__("several errors")
+        self._errors = tuple(single for error in errors for single in error.errors)
 
-    def __init__(
-        self, line: str, *, longest: int = 0, units: int = 0, settings: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(line)
-        self.longest, self.units, self.settings = longest, units, settings or {}
+    @property
+    def errors(self) -> Sequence[UserError]:
+        return self._errors
+
+    def __str__(self) -> str:
+        return "\n".join(dict.fromkeys(map(str, self._errors)))
 
 
 class UnfitError(UserError):
     """An objective that cannot train this encoder with the settings of both."""
 
 
-def _shown(line: str) -> str:
-    line = printable(line)
-    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"
-
-
 def reason(error: BaseException) -> str:
-    """Returns the reason in one line without a full stop: the system's, the error's first line, or its class."""
-    said = (isinstance(error, OSError) and error.strerror) or str(error).strip()
-    return said.splitlines()[0].rstrip(".") if said else type(error).__name__
-
-
-def is_failure(error: BaseException) -> bool:
-    """Returns whether ``error`` is a failure (a panic in Rust included), not a request to stop."""
-    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+    """Returns the first line of an error's message without a full stop, or its class's name."""
+    if isinstance(error, ValidationError):
+        fault = error.errors()[0]
+        return ": ".join(filter(None, [".".join(map(str, fault["loc"])), fault["msg"]]))
+    message = (isinstance(error, OSError) and error.strerror) or str(error).strip()
+    first, *rest = message.splitlines() or [type(error).__name__]
+    if first.endswith(":") and rest:  # torch lists the wrong weights below
+        first = f"{first} {rest[0].strip()}"
+    return first.rstrip(".:")
 
 
 @contextmanager
-def readable(what: Path | str) -> Iterator[None]:
-    """Reports a failure to read ``what``, or the file that the system names, in one line.
+def reading(what: str, path: Path | str) -> Iterator[None]:
+    """Turns any error of a parser, or of a shape that does not fit, into one line about ``path``.
+
+    Args:
+        what: the kind of content that is expected, as "encoder" or "run configuration".
+        path: the file or folder that is read.
 
     Raises:
-        UserError: instead of an ``OSError``.
+        UserError: "<path>: not a readable <what> (first line of the cause)".
     """
     try:
         yield
-    except OSError as error:
-        raise UserError(f"{error.filename or what} cannot be read: {reason(error)}.") from error
+    except (UserError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # panics of Rust code (tokenizers, safetensors) are no Exception
+        raise UserError(f"not a readable {what} ({reason(error)})", key=str(path)) from error
 
 
 @contextmanager
-def about(what: Path | str) -> Iterator[None]:
-    """Prefixes errors with ``what``, the file or task that they are about.
+def rename_keys(**names: str) -> Iterator[None]:
+    """Gives the keys of errors the names that they have in a larger configuration.
 
-    Raises:
-        UserError: instead of one without the prefix.
+    ``rename_keys(corpus="corpus.corpora.books")`` makes "corpus.corpora.books.path" of "corpus.path".
+
+    Args:
+        names: new name of each first part of a key.
     """
     try:
         yield
     except UserError as error:
-        first, *others = str(error).split("\n")
-        raise UserError(f"{what}: {first}", *others) from None
-
-
-@contextmanager
-def opening(folder: Path | str, what: str = "an encoder") -> Iterator[None]:
-    """Turns any error that the files of ``folder`` cause into one line: it cannot be opened as ``what``.
-
-    Damaged files make transformers, tokenizers and torch raise errors of any type, also panics of Rust code, which
-    are no ``Exception``.
-
-    Raises:
-        UserError: instead of the other error.
-    """
-    try:
-        yield
-    except UserError:
+        for single in error.errors:
+            first, dot, rest = single.key.partition(".")
+            single.key = f"{names.get(first, first)}{dot}{rest}"
         raise
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        why = reason(error)
-        if why.endswith(":"):  # the cause is on the lines that follow
-            why = " ".join(str(error).split())
-        if isinstance(error, OSError) and error.filename and Path(folder).is_dir():
-            why += f" ({Path(str(error.filename)).name})"
-        raise UserError(f"{folder} cannot be opened as {what}: {why[:300]}.") from error
+
+
+def _restore(kind: type[UserError], state: dict[str, object]) -> UserError:
+    error = kind.__new__(kind)
+    error.__dict__.update(state)
+    return error

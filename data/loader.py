@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from data.batch import Batch
 from data.environment import environment
-from data.errors import ShortTextError
+from data.errors import UserError
 from data.randomness import EXAMPLE, FIXED, ORDER, generator
 from data.token_format import TokenFormat
 
@@ -194,13 +194,11 @@ class Loader(Batches):
         """Number of whole batches of an epoch.
 
         Raises:
-            ShortTextError: if there are fewer documents than a batch takes.
+            UserError: if there are fewer documents than a batch takes.
         """
         if len(self.indices) < self.batch_size:
-            raise ShortTextError(
-                f"The training part has too few usable {self.units} for a batch: {len(self.indices)} of "
-                f"{self.batch_size}.",
-                units=len(self.indices),
+            raise UserError(
+                f"the training part has {len(self.indices)} usable {self.units}, a batch needs {self.batch_size}"
             )
         return len(self.indices) // self.batch_size
 
@@ -218,13 +216,13 @@ class Loader(Batches):
         If the documents do not fill a batch, one smaller batch is returned.
 
         Raises:
-            ShortTextError: if there are fewer than ``least`` documents, or than processes.
+            UserError: if there are fewer than ``least`` documents, or than processes.
         """
         size = min(self.batch_size, len(self.indices) // self.world * self.world)
         if size < min(self.least, self.batch_size):
-            raise ShortTextError(
-                f"The held-out part has too few usable {self.units} for a measurement: {len(self.indices)} of "
-                f"{max(self.least, self.world)}."
+            raise UserError(
+                f"the held-out part has {len(self.indices)} usable {self.units}, a measurement needs "
+                f"{max(self.least, self.world)}"
             )
         rng = generator(FIXED, 0, 0, *self.stream)
         order = self._runs(rng, size, 0) if self.contiguous else rng.permutation(self.indices)

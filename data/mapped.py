@@ -24,8 +24,8 @@ from typing import Any, Self
 import numpy as np
 from filelock import FileLock
 
-from data.errors import UserError, reason
-from data.files import JOURNAL_BYTES, atomic_write, read_json, read_text
+from data.errors import UserError, reading
+from data.files import atomic_write, read_json
 from data.sources.base import Part, threshold
 
 META, INDEX = "meta.json", "index.bin"  # files that every folder has
@@ -54,18 +54,15 @@ class MappedStore(ABC):
         self.folder = folder
         self.dev_fraction = dev_fraction
         self._options = {"dev_fraction": dev_fraction, **options}
-        try:
+        with reading("token store", folder):
             self._meta = read_json(folder / META)
             self.fingerprint: str = self._meta["fingerprint"]
             count, index, columns = self._layout(self._meta)
             self._index = np.memmap(folder / INDEX, dtype=index, mode="r").view(np.ndarray)
             self._columns = [Column(folder / name, dtype) for name, dtype in columns.items()]
             self._ends = self._index["ends"]
-            whole = len(self._ends) == count and self._ends[-1].tolist() == list(map(len, self._columns))
-        except (OSError, ValueError, LookupError, TypeError) as error:
-            raise damaged(folder) from error
-        if not whole:
-            raise damaged(folder)
+            if len(self._ends) != count or self._ends[-1].tolist() != list(map(len, self._columns)):
+                raise ValueError("its files do not fit together: delete it")
         self._lengths = np.diff(self._ends, axis=0, prepend=0)  # (n, C)
 
     @abstractmethod
@@ -79,16 +76,9 @@ class MappedStore(ABC):
         return len(self._index)
 
     def cells(self, i: int) -> list[np.ndarray]:
-        """Returns the ids of unit ``i`` in each column, C read-only arrays of shape (length,).
-
-        Raises:
-            UserError: if a file has become shorter.
-        """
+        """Returns the ids of unit ``i`` in each column, C read-only arrays of shape (length,)."""
         spans = zip(self._columns, self._ends[i].tolist(), self._lengths[i].tolist(), strict=True)
-        try:
-            return [column[end - length : end] for column, end, length in spans]
-        except ValueError as error:
-            raise damaged(self.folder) from error
+        return [column[end - length : end] for column, end, length in spans]
 
     def in_part(self, part: Part) -> np.ndarray:
         """Returns which units are in ``part``, of shape (n,), bool: as the source assigns them, else by hash."""
@@ -121,18 +111,16 @@ class Column:
         """Returns the m numbers in ``span``, of shape (m,), read-only.
 
         Raises:
-            ValueError: if the span has steps, or the file has become shorter.
+            UserError: if the file has become shorter.
         """
-        first, last, step = span.indices(self._length)
-        if step != 1:
-            raise ValueError(f"a slice of {self._file.name} has steps of {step}, not 1")
+        first, last, _ = span.indices(self._length)
         # pread, not read: after a fork, processes share the file's position. It may return less than asked.
         place, end = (max(first, number) * self._dtype.itemsize for number in (first, last))
         content = os.pread(self._file.fileno(), end - place, place)
         while len(content) < end - place:
             more = os.pread(self._file.fileno(), end - place - len(content), place + len(content))
             if not more:
-                raise ValueError(f"{self._file.name} has become shorter")
+                raise UserError("has become shorter", key=self._file.name)
             content += more
         return np.frombuffer(content, self._dtype)
 
@@ -219,43 +207,24 @@ def cached(cache: Path, key: str, make: Callable[[Path], None]) -> Path:
     the folder is removed.
 
     Raises:
-        UserError: if it cannot be written, or a process of ``make`` is killed.
+        OSError: if it cannot be written.
+        UserError: if a process of ``make`` is killed.
     """
     folder = cache / key
     if not (folder / META).exists():
-        try:
-            cache.mkdir(parents=True, exist_ok=True)
-            with FileLock(cache / f"{key}.lock"):
-                if not (folder / META).exists():
-                    _fill(folder, make)
-        except OSError as error:
-            raise UserError(f"The token store could not be written to {cache}: {reason(error)}.") from error
+        cache.mkdir(parents=True, exist_ok=True)
+        with FileLock(cache / f"{key}.lock"):
+            if not (folder / META).exists():
+                _fill(folder, make)
     return folder
-
-
-def damaged(folder: Path) -> UserError:
-    """Returns the error for a folder with damaged files."""
-    return UserError(f"The token store in {folder} is damaged: delete the folder, it will be made anew.")
 
 
 def _fill(folder: Path, make: Callable[[Path], None]) -> None:
     shutil.rmtree(folder, ignore_errors=True)  # it has no ``META``
     unfinished = folder.with_suffix(".part")  # only the holder of the lock writes
-    if unfinished.is_symlink() or not unfinished.is_dir():
-        unfinished.unlink(missing_ok=True)
-    elif any(path.is_symlink() or not path.is_file() for path in unfinished.iterdir()):  # nothing is followed
-        shutil.rmtree(unfinished)
     unfinished.mkdir(exist_ok=True)
     try:
-        if (unfinished / JOURNAL).exists():
-            try:
-                make(unfinished)
-            except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-                shutil.rmtree(unfinished)  # its journal is damaged
-                unfinished.mkdir()
-                make(unfinished)
-        else:
-            make(unfinished)
+        make(unfinished)
         unfinished.rename(folder)
         (folder / JOURNAL).unlink(missing_ok=True)  # last: without it a folder is started anew
     except BaseException as error:
@@ -263,20 +232,13 @@ def _fill(folder: Path, make: Callable[[Path], None]) -> None:
         if not keep:
             shutil.rmtree(unfinished, ignore_errors=True)
         if isinstance(error, BrokenProcessPool):
-            more = " The same command continues after what is stored." if keep else ""
-            raise UserError(f"A process that tokenises was killed, perhaps for lack of memory.{more}") from None
+            hint = "The same command continues after what is stored." if keep else ""
+            raise UserError("a process that tokenises was killed, perhaps for lack of memory", hint=hint) from None
         raise
 
 
 def _last_shard(journal: Path, paths: Sequence[Path]) -> dict[str, Any]:
-    """Returns the contents of ``journal``; an empty shard if it is missing, damaged, or longer than the files."""
-    try:
-        shard: dict[str, Any] = json.loads(read_text(journal, JOURNAL_BYTES))
-        numbers = [shard["count"], *shard["ends"], *shard["sizes"]]
-        sound = "state" in shard and len(shard["ends"]) == len(paths) - 1
-        sound = sound and all(type(number) is int and number >= 0 for number in numbers)
-        if sound and all(path.stat().st_size >= size for path, size in zip(paths, shard["sizes"], strict=True)):
-            return shard
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        pass
+    """Returns the contents of ``journal``, or an empty shard if there is none."""
+    if journal.exists():
+        return dict(read_json(journal))
     return {"sizes": [0] * len(paths), "count": 0, "ends": [0] * (len(paths) - 1), "state": None}

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from data.errors import UserError, readable
+from data.errors import UserError
 from data.files import write_json
 from data.mapped import META, PARTS, ColumnWriter, MappedStore, Progress, cached, entry
 from data.ranges import Below1
-from data.schema import Validated
 from data.selection import Selection
 from data.sources.base import PART_NAMES, Part, fingerprint, normalise, part_of, split_hash
 from data.tokenising import CHUNK_CHARACTERS, Tokenise, plain_tokenise
@@ -50,7 +49,7 @@ class Pair(NamedTuple):
     group: str | None = None
 
 
-class PairSource(Validated, ABC):
+class PairSource(ABC):
     """Base of all sources of pairs.
 
     Args:
@@ -63,9 +62,6 @@ class PairSource(Validated, ABC):
         classes: names of the classes; none where the target is a text.
         symbols: whether target texts are symbols separated by blanks ("(NP XX )NP"), not prose.
         skipped: how many pairs the last reading left out for which reason.
-
-    Raises:
-        ValueError: if a value is out of its range.
     """
 
     name: str
@@ -102,21 +98,19 @@ class PairSource(Validated, ABC):
             UserError: if a file cannot be read.
         """
         self.skipped.clear()
-        with readable(self.name):
-            for pair in self.pairs():
-                sources = tuple(map(normalise, pair.sources))
-                target = normalise(pair.target) if isinstance(pair.target, str) else pair.target
-                if target == "" or not all(sources):
-                    self.skipped[EMPTY] += 1
-                    continue
-                group = None if pair.group is None else normalise(pair.group)
-                yield Pair(sources, target, pair.part, group)
+        for pair in self.pairs():
+            sources = tuple(map(normalise, pair.sources))
+            target = normalise(pair.target) if isinstance(pair.target, str) else pair.target
+            if target == "" or not all(sources):
+                self.skipped[EMPTY] += 1
+                continue
+            group = None if pair.group is None else normalise(pair.group)
+            yield Pair(sources, target, pair.part, group)
 
     @cached_property
     def fingerprint(self) -> str:
         """Hexadecimal digest of the pairs, computed once, as large files take long to read."""
-        with readable(self.name):
-            return fingerprint(self.name, *self.identity())
+        return fingerprint(self.name, *self.identity())
 
     def texts_key(self) -> str:
         """Returns a digest that stands for the texts of ``source_texts`` and ``target_texts``."""
@@ -202,24 +196,12 @@ class PairStore(MappedStore):
         texts = self.source_lengths if self.classes else self._lengths
         selected = Selection(np.flatnonzero(inside), {}).narrowed(texts.min(axis=1) > 0, "too short")
         if not len(selected.indices):
-            raise self._nothing(part, int(inside.sum()))
+            why = "all are too short" if inside.any() else f"with dev_fraction={self.dev_fraction}"
+            raise UserError(
+                f"none of the {len(self):,} pairs can be used in the {PART_NAMES[part]} part ({why})",
+                key=self._name if self.synthetic else f"{self._name}.dev_fraction",
+            )
         return selected
-
-    def _nothing(self, part: Part, total: int) -> UserError:
-        kind = PART_NAMES[part]
-        if not total and self.synthetic:
-            return UserError(
-                f"None of the {len(self):,} pairs of {self._name} is in the {kind} part: raise {self._name}.pairs."
-            )
-        if not total:
-            change = "Raise it or name files of held-out pairs" if part == "dev" else "Lower it or take more pairs"
-            return UserError(
-                f"The {kind} part of {self._name} is empty: {self._name}.dev_fraction={self.dev_fraction} leaves "
-                f"none of {len(self):,} pairs. {change}."
-            )
-        return UserError(
-            f"None of the {total:,} {kind} pairs of {self._name} can be used (all are too short): take other ones."
-        )
 
 
 def prepare_pairs(
@@ -274,7 +256,7 @@ def _make(
                 progress(writer.count + source.skipped.total(), source.total)
     if not writer.count:
         reasons = ", ".join(f"{count:,} {why}" for why, count in source.skipped.items())
-        raise UserError(f"{source.name} has no pairs: {reasons or 'its files are empty'}.")
+        raise UserError(f"no pairs ({reasons or 'the files are empty'})", key=source.name)
     meta = {"fingerprint": key, "name": source.name, "pairs": writer.count, "skipped": dict(source.skipped)}
     meta |= {"classes": list(source.classes), "synthetic": source.synthetic}
     dtypes = [(CLASS if column is None else column.dtype).str for column in columns]

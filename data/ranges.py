@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 MOST = 2**20  # of rows of a batch, tokens of a span, steps between two events: beyond what any machine holds
 WIDEST = 2**16  # of units of a layer
@@ -28,3 +29,12 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Proportion = Annotated[float, Field(gt=0, lt=1)]
 Below1 = Annotated[float, Field(ge=0, lt=1)]
 Factor = Annotated[float, Field(gt=0, le=1)]
+
+
+def _exists(path: str) -> str:
+    if not Path(path).expanduser().exists():
+        raise ValueError("no such file or folder")
+    return path
+
+
+Existing = Annotated[str, AfterValidator(_exists)]  # path of a file or folder

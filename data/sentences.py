@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
+from data.errors import UserError
 from data.ranges import Count
-from data.schema import require
 
 if TYPE_CHECKING:  # nltk takes long to import, and most importers of this module split nothing
     from nltk.tokenize.punkt import PunktSentenceTokenizer
@@ -29,7 +29,7 @@ class Sentences:
             at all.
 
     Raises:
-        ValueError: if a value is out of its range.
+        UserError: if ``max_words`` is below ``min_words``.
     """
 
     split: bool = True
@@ -38,12 +38,8 @@ class Sentences:
     unique: bool = True
 
     def __post_init__(self) -> None:
-        require(type(self), vars(self), "sentences")
         if self.max_words < self.min_words:
-            raise ValueError(
-                f"sentences.max_words must be at least sentences.min_words={self.min_words}. "
-                f"Got {self.max_words} instead."
-            )
+            raise UserError(f"must be at least min_words={self.min_words}", key="sentences.max_words")
 
 
 def splitter_kind() -> Literal["nltk-english", "trained"]:

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from data.errors import ShortTextError, UserError
+from data.errors import UserError
 from data.files import atomic_write, write_json
-from data.mapped import META, PARTS, ColumnWriter, MappedStore, cached, damaged, entry
+from data.mapped import META, PARTS, ColumnWriter, MappedStore, cached, entry
 from data.selection import Selection, repeated, varied
 from data.sentences import Sentences, splitter, splitter_kind
 from data.sources.base import (
@@ -90,7 +90,7 @@ class TokenStore(MappedStore):
         self.sentences = sentences
         super().__init__(folder, dev_fraction=dev_fraction, fraction=fraction, sentences=sentences)
         if not (folder / "held_out.jsonl").exists():
-            raise damaged(folder)
+            raise UserError("not a readable token store (no held_out.jsonl): delete it", key=str(folder))
         self.vocab_size: int = self._meta["vocab_size"]
         self.lengths = self._lengths[:, 0]
 
@@ -119,7 +119,7 @@ class TokenStore(MappedStore):
             different_tokens: whether a unit must have at least two different tokens.
 
         Raises:
-            ShortTextError: if no unit is usable.
+            UserError: if no unit is usable.
         """
         inside = self.in_part(part)
         if part == "train":
@@ -139,10 +139,7 @@ class TokenStore(MappedStore):
             leave_out("too short", self._index["words"] < rules.min_words)
             leave_out("too long", self._index["words"] > rules.max_words)
         if different_tokens:
-            try:
-                leave_out("of one token", ~varied(self._columns[0], self.lengths))
-            except ValueError as error:
-                raise damaged(self.folder) from error
+            leave_out("of one token", ~varied(self._columns[0], self.lengths))
         if rules is not None and rules.unique:
             besides = self.in_part("train") if part == "dev" else None  # no dev sentence is also in training
             leave_out("repeated", repeated(self._index["text"], self._index["order"], usable, besides))
@@ -166,25 +163,17 @@ class TokenStore(MappedStore):
 
     def _none_usable(
         self, part: Part, inside: np.ndarray, min_tokens: int, left_out: Mapping[str, int]
-    ) -> ShortTextError:
-        unit, kind = "document" if self.sentences is None else "sentence", PART_NAMES[part]
+    ) -> UserError:
+        kind = f"{PART_NAMES[part]} {'document' if self.sentences is None else 'sentence'}"
         if not inside.any():
-            shares = f"corpus.dev_fraction={self.dev_fraction:g}"
-            shares += f", corpus.fraction={self.fraction:g}" * (part == "train")
-            settings: dict[str, Any] = {"corpus.fraction": 1.0} if part == "train" and self.fraction < 1 else {}
-            return ShortTextError(f"The {kind} part has no document ({shares}).", settings=settings)
-        longest = int(self.lengths[inside].max())
-        if longest < min_tokens:
-            return ShortTextError(
-                f"No {kind} {unit} has the {min_tokens:,} tokens needed (the longest has {longest:,}).",
-                longest=longest,
-            )
+            shares = f"dev_fraction={self.dev_fraction:g}, fraction={self.fraction:g}"
+            return UserError(f"no {kind} ({shares})", key="corpus")
         reasons = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
-        settings = {}
-        if (rules := self.sentences) is not None:
-            reasons += f"; sentences.min_words={rules.min_words}, sentences.max_words={rules.max_words}"
-            settings = {"sentences.min_words": 1} if left_out.get("too short") else {}
-        return ShortTextError(f"No {kind} {unit} can be used ({reasons}).", settings=settings)
+        longest = int(self.lengths[inside].max())
+        return UserError(
+            f"no {kind} can be used ({reasons}; the longest has {longest:,} tokens, {min_tokens:,} are needed)",
+            key="corpus",
+        )
 
 
 def prepare(
@@ -228,7 +217,7 @@ def prepare(
     def make(unfinished: Path) -> None:
         split = None
         if sentences is not None and sentences.split:
-            texts = (normalise(document.text) for document in source.read())
+            texts = (normalise(document.text) for document in source.documents())
             split = splitter(lambda: texts)
         _make(unfinished, key, source, replace(tokenise, split=split), vocab_size, workers, progress)
 
@@ -250,7 +239,7 @@ def _make(
         done = writer.state or {"documents": 0, "empty": 0, "held_out": {}}
         documents, empty, held_out = done["documents"], done["empty"], _HeldOut(**done["held_out"])
         rate = Rate(documents + empty, writer.ends[0])
-        unread = islice(source.read(), documents + empty, None)
+        unread = islice(source.documents(), documents + empty, None)
         for chunk, rows in tokenised(_chunks(unread, tokenise.split is not None), tokenise, workers):
             entries = np.zeros(len(rows.lengths), ENTRY if rows.sentences is None else SENTENCE_ENTRY)
             owners = np.arange(len(entries)) if rows.sentences is None else rows.sentences["document"]
@@ -272,7 +261,7 @@ def _make(
                 progress(read, source.total, rate(read, writer.ends[0], share))
     [tokens] = writer.ends
     if not tokens:
-        raise UserError(f"Corpus {source.name} has no text: all documents are empty ({empty:,}).")
+        raise UserError(f"{source.name} has no text (empty documents: {empty:,})", key="corpus")
     held_out.write(folder / "held_out.jsonl")
     meta = {"fingerprint": key, "documents": documents, "units": writer.count, "tokens": tokens}
     write_json(folder / META, {**meta, "vocab_size": vocab_size, "dtype": tokenise.dtype.str})

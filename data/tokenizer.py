@@ -6,12 +6,7 @@ tokens and template as RoBERTa's (Liu et al. 2019).
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,8 +14,8 @@ from filelock import FileLock
 from pydantic import Field
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from data.errors import ShortTextError, UserError, opening, reason
-from data.files import atomic_folder, contained, read_as
+from data.errors import UserError, reading
+from data.files import atomic_folder
 from data.sources.base import fingerprint
 
 if TYPE_CHECKING:
@@ -33,12 +28,7 @@ MOST_TOKENS = 10_000_000  # of a vocabulary
 # Sizes of a vocabulary: of byte-level BPE, all bytes and <mask> included; of words, <mask> and one word included.
 BytePairs = Annotated[int, Field(ge=256 + len(SPECIAL) + 1, le=MOST_TOKENS)]
 Words = Annotated[int, Field(ge=len(SPECIAL) + 2, le=MOST_TOKENS)]
-MOST_GROWTH = 1000  # characters that a tokenizer may make of one: published ones make a few
 VERSION = "1"  # of ``train_bpe``: raise it where the same texts would give another tokenizer
-
-# Settings of a tokenizer that name files, or values that stand for them. The published ones leave them empty.
-_TOKENIZERS = r"\w+(Tokenizer(Fast)?|Backend)"
-_NAMES_FILES = ("vocab", "merges", "gguf_file", "tokenizer_object", "fast_tokenizer_files", "init_inputs")
 
 
 def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -> PreTrainedTokenizerFast:
@@ -82,9 +72,6 @@ def corpus_tokenizer(
 
     ``texts_key()`` stands for the texts, so that they need not be read again; None: they are read and hashed.
     A second process that asks for the same tokenizer waits for the first.
-
-    Raises:
-        UserError: if ``cache`` is not writable.
     """
     return cached_tokenizer(
         "bpe",
@@ -107,28 +94,22 @@ def cached_tokenizer(
     """Returns ``train()``, cached in ``cache`` under ``kind``, ``identity`` and the texts.
 
     ``texts`` and ``texts_key`` are those of ``corpus_tokenizer``.
-
-    Raises:
-        UserError: if ``cache`` is not writable.
     """
     if cache is None:
         return train()
     names = texts() if texts_key is None else [texts_key()]
     folder = cache / f"{kind}-{fingerprint(*identity, *names)}"
     if not folder.is_dir():
-        try:
-            cache.mkdir(parents=True, exist_ok=True)
-            with FileLock(cache / f"{folder.name}.lock"):
-                if not folder.is_dir():
-                    tokenizer = train()
-                    with atomic_folder(folder) as unfinished:
-                        tokenizer.save_pretrained(unfinished)
-        except OSError as error:
-            raise UserError(f"The tokenizer could not be kept in {cache}: {reason(error)}.") from error
-    return kept_tokenizer(folder)
+        cache.mkdir(parents=True, exist_ok=True)
+        with FileLock(cache / f"{folder.name}.lock"):
+            if not folder.is_dir():
+                tokenizer = train()
+                with atomic_folder(folder) as unfinished:
+                    tokenizer.save_pretrained(unfinished)
+    return load_tokenizer(folder)
 
 
-def kept_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     """Opens the tokenizer that ``save_pretrained`` wrote into ``folder``.
 
     Raises:
@@ -136,80 +117,25 @@ def kept_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     """
     from transformers import PreTrainedTokenizerFast
 
-    with opening(folder, "a tokenizer"):
+    with reading("tokenizer", folder):
         if not folder.is_dir():
             raise FileNotFoundError("there is no such folder")
-        check_tokenizer(contained(folder))
-        with hidden_panics():
-            tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-        check_vocabulary(folder, tokenizer, len(tokenizer))
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+        check_vocabulary(tokenizer, len(tokenizer))
         if tokenizer.pad_token_id is None:
             raise ValueError("it has no padding token")
         return tokenizer
 
 
-def check_tokenizer(folder: Path) -> None:
-    """Refuses settings of the tokenizer in ``folder`` that name other files, or a class that is no tokenizer.
-
-    Raises:
-        UserError: naming the file and the setting.
-    """
-    import transformers  # late: it takes seconds to import
-
-    for path in (folder / "config.json", folder / "tokenizer_config.json"):
-        settings = read_as(path, dict[str, Any]) if path.is_file() else {}
-        if name := settings.get("tokenizer_class"):  # transformers would call any of its functions
-            known = transformers.PreTrainedTokenizerBase
-            kind = getattr(transformers, name, known) if re.fullmatch(_TOKENIZERS, str(name)) else None
-            if not (isinstance(kind, type) and issubclass(kind, known)):
-                raise UserError(
-                    f"{path}: tokenizer_class must name a tokenizer of transformers. Got {name!r:.200}."
-                )
-    whole = (folder / "tokenizer.json").is_file()  # then transformers opens this file, whatever the settings name
-    for key, value in settings.items():  # of tokenizer_config.json, the last one read
-        if value and (key in _NAMES_FILES or (key.endswith("_file") and not whole)):
-            raise UserError(f"{path}: {key} must be left out, as it names files. Got {value!r:.200} instead.")
-
-
-def check_vocabulary(folder: Path | str, tokenizer: Any, size: int) -> None:
+def check_vocabulary(tokenizer: Any, size: int) -> None:
     """Refuses a tokenizer without ids, or with ids beyond the ``size`` word vectors of a model.
 
     Raises:
-        UserError: naming ``folder``.
+        ValueError: if they do not fit.
     """
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    for part in (backend.normalizer, backend.pre_tokenizer) if backend is not None else ():
-        if part is not None and _growth(json.loads(part.__getstate__())) > MOST_GROWTH:
-            raise UserError(f"{folder}: the tokenizer replaces a character by more than {MOST_GROWTH} others.")
     largest = max([*tokenizer.get_vocab().values(), *tokenizer("a")["input_ids"]], default=-1)
     if not 0 <= largest < size:
-        raise UserError(f"{folder}: the tokenizer's ids must be below {size}, as the model's are. Got {largest}.")
-
-
-def _growth(part: Any) -> int:
-    """Returns how many characters a normalizer or pre-tokenizer, in JSON's types, may make of one."""
-    inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
-    own = 1
-    if isinstance(part, dict) and part.get("type") in ("Replace", "Prepend"):
-        own = len(str(part.get("content", ""))) or 1 + len(str(part.get("prepend", "")))
-    return min(own * math.prod(map(_growth, inner)), 10**9)
-
-
-@contextmanager
-def hidden_panics() -> Iterator[None]:
-    """Hides the lines that a panic in Rust writes to the error stream, in addition to its exception."""
-    try:
-        kept = os.dup(2)
-    except OSError:  # there is no error stream
-        yield
-        return
-    try:
-        with Path(os.devnull).open("w") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        raise ValueError(f"its largest token id is {largest}, and there are {size} word vectors")
 
 
 def sample(texts: Iterable[str]) -> Iterator[str]:
@@ -225,7 +151,7 @@ def sample(texts: Iterable[str]) -> Iterator[str]:
         if size >= SAMPLE_BYTES:
             break
     if size == 0:
-        raise ShortTextError("There is no text to train a tokenizer on: the corpus' training part is empty.")
+        raise UserError("the training part has no text to train a tokenizer on", key="corpus")
 
 
 def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:

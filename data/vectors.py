@@ -15,10 +15,8 @@ import numpy as np
 import torch
 from torchtext import vocab
 
-from data.errors import UserError
+from data.errors import UserError, reading
 from data.sources.reading import raw_lines
-
-LONGEST = 1 << 20  # bytes of a line
 
 
 class WordVectors(vocab.Vectors):
@@ -55,7 +53,7 @@ class WordVectors(vocab.Vectors):
         numbers = array("f")  # of all words, in one row
         promised: int | None = None
         lines = dimension = 0
-        for number, line in raw_lines(path, LONGEST):
+        for number, line in raw_lines(path):
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
                 if (header := _header(line)) is not None:
@@ -69,20 +67,17 @@ class WordVectors(vocab.Vectors):
             row = _numbers(rest, f"{path}:{number}")
             dimension = dimension or len(row)
             if len(row) != dimension or dimension == 0:
-                raise UserError(
-                    f"{path}:{number}: expected {dimension or 'one or more'} numbers after the word, "
-                    f"found {len(row)}{_hint(line)}."
-                )
+                raise UserError(f"{len(row)} numbers instead of {dimension or 'any'}", key=f"{path}:{number}")
             if word and word not in places:
                 places[word] = len(places)
                 numbers.frombytes(row.tobytes())
         if promised is not None and lines != promised:
+            hint = "Fetch it again, or correct the first line if the file was shortened on purpose."
             raise UserError(
-                f"{path}: its first line announces {promised:,} words, but {lines:,} follow: fetch it again, "
-                "or correct the first line if the file was shortened on purpose."
+                f"{lines:,} words instead of {promised:,}, as its first line says", key=str(path), hint=hint
             )
         if not places:
-            raise UserError(f"{path} holds no word vectors.")
+            raise UserError("no word vectors", key=str(path))
         self.words = self.itos = list(places)
         self.stoi = places
         self.vectors = torch.frombuffer(numbers, dtype=torch.float32).view(len(places), dimension)
@@ -105,19 +100,8 @@ def _decoded(word: bytes) -> str | None:
 
 
 def _numbers(text: bytes, where: str) -> np.ndarray:
-    if not text.strip():
-        return np.empty(0, dtype=np.float32)
-    try:
-        row = np.fromstring(text, dtype=np.float32, sep=" ")
-    except ValueError:
-        row = np.array([np.nan], dtype=np.float32)
-    if not np.isfinite(row).all():
-        raise UserError(f"{where}: expected a word and finite numbers, separated by blanks{_hint(text)}.")
-    return row
-
-
-def _hint(line: bytes) -> str:
-    """Returns the likely fault of a line that cannot be read, to end a message with; "" if unknown."""
-    if _decoded(line) is None:
-        return "; if the file is binary, save its words and numbers as text"
-    return "; it has tabs where blanks are expected" if b"\t" in line else ""
+    with reading("line of a word and numbers, separated by blanks", where):
+        row = np.fromstring(text, dtype=np.float32, sep=" ") if text.strip() else np.empty(0, dtype=np.float32)
+        if not np.isfinite(row).all():
+            raise ValueError("a number is not finite")
+        return row

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from data.errors import ShortTextError
+from data.errors import UserError
 from data.tokenizer import SPECIAL, cached_tokenizer, fast_tokenizer
 
 if TYPE_CHECKING:
@@ -101,10 +101,7 @@ def train_word_level(
     )
     tokenizer.train_from_iterator(_require_text(texts), trainer)
     if tokenizer.get_vocab_size() == len(special):
-        raise ShortTextError(
-            f"No word of the corpus occurs {min_count:,} times: encoder.min_count=1 takes every word.",
-            settings={"encoder.min_count": 1},
-        )
+        raise UserError(f"no word of the text occurs {min_count:,} times", key="encoder.min_count")
     return fast_tokenizer(tokenizer, max_length, mask_token=AddedToken(MASK, special=True))
 
 
@@ -125,7 +122,7 @@ def corpus_vocabulary(
     ``train_word_level``.
 
     Raises:
-        UserError: if ``cache`` is not writable, or no word is frequent enough.
+        UserError: if no word is frequent enough.
     """
     return cached_tokenizer(
         "words",
@@ -164,4 +161,4 @@ def _require_text(texts: Iterable[str]) -> Iterator[str]:
         empty = empty and not text
         yield text
     if empty:
-        raise ShortTextError("There is no text to count words in: the corpus' training part is empty.")
+        raise UserError("the training part has no text to count words in", key="corpus")

@@ -18,16 +18,15 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from data.batch import Tokens
-from data.errors import opening
-from data.ranges import Positive
+from data.errors import UserError, reading
+from data.ranges import Existing, Positive
 from data.sentences import splitter
 from data.sources.reading import lines
 from data.token_format import TokenFormat
-from data.tokenizer import check_vocabulary, hidden_panics
 from data.vectors import WordVectors
 from data.vocabulary import word_separator
 from encoders.base import Encoder, Encoding
-from encoders.folder import NO_LIMIT, WEIGHTS, read_marker, read_table, try_out
+from encoders.folder import NO_LIMIT, WEIGHTS, continued, read_marker, read_table, try_out
 from encoders.layout import write_modules
 from encoders.pooling import pool
 from encoders.starts import no_mask_token
@@ -56,7 +55,6 @@ class BagOfWords(Encoder):
         device: device of the encoder.
 
     Raises:
-        ValueError: if an argument is out of range.
         UserError: if there is nothing to open or to count, or a mask token is required.
     """
 
@@ -66,12 +64,12 @@ class BagOfWords(Encoder):
     def __init__(
         self,
         *,
-        vectors: str | None = None,
-        path: str | None = None,
+        vectors: Existing | None = None,
+        path: Existing | None = None,
         weights: Literal["auto", "pretrained", "random"] = "auto",
         lowercase: bool = False,
         weighting: Weighting = "none",
-        counts: str | None = None,
+        counts: Existing | None = None,
         sif_a: Positive = 1e-3,
         texts: Callable[[], Iterable[str]] | None = None,
         texts_key: Callable[[], str] | None = None,
@@ -81,10 +79,8 @@ class BagOfWords(Encoder):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        if weights not in ("auto", "pretrained"):
-            raise ValueError(
-                f"encoder.weights must be auto or pretrained for word vectors. Got {weights} instead."
-            )
+        if weights == "random":
+            raise UserError("word vectors are read from a file", key="encoder.weights=random")
         if require_mask_token:
             raise no_mask_token("bag_of_words")
         if path is not None:
@@ -102,13 +98,14 @@ class BagOfWords(Encoder):
                 how = f"sif (a = {sif_a:g})" if weighting == "sif" else weighting
                 self.origin += f", weighted by {how} from {number:,} sentences of {of}"
         else:
-            raise ValueError("encoder.vectors must be a file of word vectors. Got nothing instead.")
+            raise UserError("must be a file of word vectors", key="encoder.vectors")
         self.embedding = nn.Embedding.from_pretrained(table, freeze=False)
         self.dimension = self.state_dimension = table.shape[1]
         self.format = TokenFormat((), (), 0, None, len(table), NO_LIMIT, frozenset())
         self.eval()
         if path is not None:
-            try_out(self, path)
+            with reading("bag of words", path):
+                try_out(self)
         if device is not None:
             self.to(device)
 
@@ -128,17 +125,13 @@ class BagOfWords(Encoder):
 
     def _open(self, folder: Path) -> Tensor:
         """Reads a folder that ``save`` wrote; returns its word vectors, and sets the rest."""
-        with opening(folder, "a bag of words"):
+        with reading("bag of words", folder):
             marker = read_marker(folder)
-            with hidden_panics():
-                self.tokenizer = PreTrainedTokenizerFast(
-                    tokenizer_file=str(folder / TOKENIZER), model_max_length=NO_LIMIT
-                )
-            self.weights = marker["weights"]
-            self.origin = f"continued from {folder}; before that: {marker['origin']}"
-            table = read_table(folder, "embedding.weight", self.tokenizer)
-            check_vocabulary(folder, self.tokenizer, len(table))
-        return table
+            self.tokenizer = PreTrainedTokenizerFast(
+                tokenizer_file=str(folder / TOKENIZER), model_max_length=NO_LIMIT
+            )
+            self.weights, self.origin = marker["weights"], continued(folder, marker)
+            return read_table(folder, "embedding.weight", self.tokenizer)
 
 
 def _sentences(
@@ -148,10 +141,7 @@ def _sentences(
     if counts is not None:
         return (line for _, line in lines(Path(counts).expanduser()) if line.strip())
     if texts is None:
-        raise ValueError(
-            f"encoder.counts must be a text file to count words in where encoder.weighting={weighting}. "
-            "Got nothing instead."
-        )
+        raise UserError(f"not set, and weighting={weighting} needs a text", key="encoder.counts")
     split, separate = splitter(texts), word_separator()
     return (separate(sentence) for text in texts() for sentence in split(text))
 

@@ -14,7 +14,6 @@ from data.batch import Tokens
 from data.errors import UserError
 from data.files import atomic_folder, write_json
 from data.grouping import length_groups
-from data.schema import Validated
 from data.token_format import TokenFormat
 from encoders import inference
 from encoders.export import model_card
@@ -40,7 +39,7 @@ class Encoding(NamedTuple):
     sentence: Tensor
 
 
-class Encoder(Validated, SentenceEncoder, nn.Module, ABC):
+class Encoder(SentenceEncoder, nn.Module, ABC):
     """Base of all encoders.
 
     Attributes:
@@ -48,7 +47,7 @@ class Encoder(Validated, SentenceEncoder, nn.Module, ABC):
         format: how its content tokens become input (see TokenFormat).
         dimension: D, width of a sentence vector.
         state_dimension: H, width of a token's state.
-        weights: where its weights first came from: "pretrained", "bundled" or "random".
+        weights: where its weights first came from: "pretrained", "own" (a folder), "bundled" or "random".
         origin: one line that names the weights exactly (hub name, folder, or the random shape), and the exported
             folders through which they came.
         untrained: whether the weights were randomly initialised in this process, not read from a file.
@@ -59,7 +58,6 @@ class Encoder(Validated, SentenceEncoder, nn.Module, ABC):
             (8 bits), which are faster; set by ``encode_in``.
     """
 
-    key_prefix = "encoder"
     tokenizer: Any
     format: TokenFormat
     dimension: int
@@ -154,24 +152,22 @@ class Encoder(Validated, SentenceEncoder, nn.Module, ABC):
         """Changes the pooling to another of ``poolings``; the weights stay.
 
         Raises:
-            ValueError: if it is none of them.
+            UserError: if it is none of them.
         """
         if pooling not in self.poolings:
             ways = f"must be one of {', '.join(self.poolings)}" if self.poolings else "is fixed"
-            raise ValueError(f"pooling of a {type(self).__name__} {ways}. Got {pooling} instead.")
+            raise UserError(f"that of a {type(self).__name__} {ways}", key=f"pooling={pooling}")
 
     def encode_in(self, precision: Precision) -> None:
         """Sets the ``precision`` of ``encode``; the weights stay.
 
         Raises:
-            ValueError: if it is not one of ``PRECISIONS``.
-            UserError: if the encoder's device does not support it.
+            UserError: if it is not one of ``PRECISIONS``, or the encoder's device does not support it.
         """
-        if precision not in PRECISIONS:
-            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}. Got {precision} instead.")
         device = next(self.parameters()).device
-        if precision == "tf32" and device.type != "cuda":
-            raise UserError(f"precision=tf32 needs a CUDA GPU, not {device.type}: use fp32 or bf16.")
+        if precision not in PRECISIONS or (precision == "tf32" and device.type != "cuda"):
+            allowed = [name for name in PRECISIONS if name != "tf32" or device.type == "cuda"]
+            raise UserError(f"must be one of {', '.join(allowed)} on {device.type}", key=f"precision={precision}")
         self.precision = precision
 
     def settings(self) -> dict[str, Any]:

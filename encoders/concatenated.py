@@ -17,15 +17,16 @@ import torch
 from torch import Tensor, nn
 
 from data.batch import Tokens
-from data.errors import UserError, opening
+from data.errors import UserError, reading
+from data.ranges import Existing
 from encoders import load
 from encoders.base import Encoder, Encoding
 from encoders.fingerprint import input_of
-from encoders.folder import MARKER, class_name, read_marker
+from encoders.folder import class_name, continued, read_marker
 from encoders.kernels import Precision
 from encoders.starts import no_mask_token
 
-_WEAKEST_FIRST = ("random", "bundled", "pretrained")  # one random member makes the whole encoder "random"
+_WEAKEST_FIRST = ("random", "bundled", "own", "pretrained")  # one random member makes the whole encoder "random"
 
 
 class Concatenated(Encoder):
@@ -51,8 +52,7 @@ class Concatenated(Encoder):
     The encoder starts in eval mode.
 
     Raises:
-        ValueError: if an argument is out of range.
-        UserError: if there is nothing to open, or a mask token is required.
+        UserError: if there are fewer than two encoders, they do not fit together, or a mask token is needed.
     """
 
     opens_elsewhere = False
@@ -63,7 +63,7 @@ class Concatenated(Encoder):
         members: Sequence[Encoder] = (),
         *,
         paths: Sequence[str] = (),
-        path: str | None = None,
+        path: Existing | None = None,
         weights: Literal["auto", "random", "pretrained"] = "auto",
         texts: Callable[[], Iterable[str]] | None = None,
         texts_key: Callable[[], str] | None = None,
@@ -73,31 +73,24 @@ class Concatenated(Encoder):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        if weights not in ("auto", "pretrained"):
-            raise ValueError(
-                f"encoder.weights must be auto or pretrained for existing encoders. Got {weights} instead."
-            )
+        if weights == "random":
+            raise UserError("existing encoders have weights", key="encoder.weights=random")
         if require_mask_token:
             raise no_mask_token("concatenated")
         saved: dict[str, str] = {}
         if path is not None:
             members, saved = _opened(Path(path).expanduser())
+        elif len(members or paths) < 2:
+            raise UserError("must name two or more encoders", key="encoder.paths")
         elif not members:
-            if len(paths) < 2:
-                raise ValueError(f"encoder.paths must name two or more encoders. Got {list(paths)} instead.")
-            try:
-                members = [load(one) for one in paths]
-            except UserError as error:
-                raise UserError(f"encoder.paths: {error}") from error
-        if len(members) < 2:
-            raise ValueError(f"Two or more encoders are concatenated. Got {len(members)} instead.")
+            members = [load(model) for model in paths]
         first = members[0]
         self.members = nn.ModuleList(members)  # type: ignore[assignment]
         self.tokenizer, self.format = first.tokenizer, first.format
         read = input_of(first)
         self._same_input = all(one.format == first.format and input_of(one) == read for one in members)
         if texts is not None and not self._same_input:
-            raise ValueError("encoder.paths must name encoders of the same tokenizer and length to be trained.")
+            raise UserError("encoders trained together must share tokenizer and length", key="encoder.paths")
         self.reads_order = any(one.reads_order for one in members)
         self.dimension = sum(one.dimension for one in members)
         self.state_dimension = sum(one.state_dimension for one in members)
@@ -180,12 +173,7 @@ class Concatenated(Encoder):
 
 def _opened(folder: Path) -> tuple[list[Encoder], dict[str, str]]:
     """Opens the members in ``folder``; returns them, and ``weights`` and ``origin`` of the whole encoder."""
-    with opening(folder, "concatenated encoders"):
+    with reading("encoder", folder):
         marker = read_marker(folder)
-        names = marker.get("members")
-        count = len(names) if isinstance(names, list) else 0
-        if count < 2 or names != [f"encoder_{number}" for number in range(1, count + 1)]:
-            raise UserError(f"{folder / MARKER}: members must be encoder_1, encoder_2, ... in their order.")
-        members = [load(folder / name) for name in names]
-        origin = f"continued from {folder}; before that: {marker['origin']}"
-        return members, {"weights": marker["weights"], "origin": origin}
+        members = [load(folder / name) for name in marker["members"]]
+        return members, {"weights": marker["weights"], "origin": continued(folder, marker)}

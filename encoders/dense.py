@@ -13,9 +13,9 @@ from pydantic import Field
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from data.errors import UserError
-from data.files import read_as, write_json
-from encoders.folder import WEIGHTS, bounded_by_weights, fill, read_weights
+from data.errors import UserError, reading
+from data.files import read_json, write_json
+from encoders.folder import WEIGHTS, read_weights
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     kind.__name__: kind for kind in (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid)
@@ -55,23 +55,21 @@ class Dense(nn.Module):
         """Opens a module's folder.
 
         Raises:
-            UserError: if it is damaged, has an option that is not supported here, or its weights are pickled.
+            UserError: if it cannot be read, or has an option that is not supported here.
         """
-        config: dict[str, Any] = read_as(folder / "config.json", Settings)
+        config: dict[str, Any] = read_json(folder / "config.json", Settings)
         activation = config.get("activation_function", Settings.activation_function)
         name = activation.rsplit(".", 1)[-1]
         if not activation.startswith("torch.nn.") or name not in ACTIVATIONS:
-            raise UserError(
-                f"{folder} has the activation {activation}; only {', '.join(ACTIVATIONS)} are supported."
-            )
+            raise UserError(f"activation {activation} is none of {', '.join(ACTIVATIONS)}", key=str(folder))
         whole = "sentence_embedding"
         places = [config.get(key) or whole for key in ("module_input_name", "module_output_name")]
         if config.get("use_residual") or places != [whole, whole]:
-            raise UserError(f"{folder} is no plain map of the sentence vector; only those are opened here.")
-        weights = {key.removeprefix("linear."): weight for key, weight in read_weights(folder / WEIGHTS).items()}
-        with bounded_by_weights([weight.shape for weight in weights.values()], folder):
-            linear = nn.Linear(config["in_features"], config["out_features"], bias=config.get("bias", True))
-        fill(linear, weights, folder / WEIGHTS)
+            raise UserError("not a plain map of the sentence vector", key=str(folder))
+        linear = nn.Linear(config["in_features"], config["out_features"], bias=config.get("bias", True))
+        with reading("linear map", folder):
+            weights = read_weights(folder / WEIGHTS)
+            linear.load_state_dict({key.removeprefix("linear."): weight for key, weight in weights.items()})
         return cls(linear, name)
 
     def save(self, folder: Path) -> None:

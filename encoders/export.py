@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from data.schema import dotted
 from encoders.folder import NO_LIMIT
 from encoders.pooling import POOLINGS
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
 _WEIGHTS = {
     "pretrained": "pretrained: {origin}",
+    "own": "of the folder {origin}",
     "bundled": (
         "bundled: {origin}. They began as a small checkpoint that ships with the suite, and no published model is "
         "behind them: do not compare the scores with printed ones"
@@ -158,7 +158,7 @@ def _missing_licence(corpus: Mapping[str, Any], encoder: Encoder) -> str:
 
 def _main_scores(scores: Mapping[str, Any]) -> str:
     """Returns the first scores: "recall@1: 12.5 → 50.0 (start → trained)" where there are columns."""
-    columns = {name: dict(dotted(values)) for name, values in scores.items() if isinstance(values, Mapping)}
+    columns = {name: dict(flatten(values)) for name, values in scores.items() if isinstance(values, Mapping)}
     rows = dict.fromkeys(
         key for column in columns.values() or [scores] for key, value in column.items() if value is not None
     )
@@ -201,7 +201,7 @@ def _use(encoder: Encoder, pooling: str) -> str:
 
 
 def _scores(scores: Mapping[str, Any]) -> str:
-    columns = {name: dict(dotted(values)) for name, values in scores.items() if isinstance(values, Mapping)}
+    columns = {name: dict(flatten(values)) for name, values in scores.items() if isinstance(values, Mapping)}
     if len(columns) < len(scores):
         return _table(scores)
     rows = dict.fromkeys(key for column in columns.values() for key in column)
@@ -214,7 +214,7 @@ def _scores(scores: Mapping[str, Any]) -> str:
 
 def _table(facts: Mapping[str, Any]) -> str:
     return "\n".join(
-        ["| | |", "| --- | --- |", *(f"| {_cell(key)} | {_cell(value)} |" for key, value in dotted(facts))]
+        ["| | |", "| --- | --- |", *(f"| {_cell(key)} | {_cell(value)} |" for key, value in flatten(facts))]
     )
 
 
@@ -227,3 +227,12 @@ def _cell(value: Any) -> str:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields each value in nested mappings with its dotted key ("part.size"), after ``prefix``."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

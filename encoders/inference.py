@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from data.batch import Tokens
 from data.display import bar
-from data.errors import UserError, is_failure, reason
+from data.errors import UserError, reading
 from data.grouping import length_chunks
 from encoders.kernels import autocast, float32_products
 
@@ -147,7 +147,8 @@ def encode(
         first = int(finite.argmin())
         raise UserError(
             f"{len(vectors) - finite.sum()} of {len(vectors)} vectors are not finite, the first that of "
-            f"{sentences[first]!r:.80}: the encoder is damaged, or its training diverged."
+            f"{sentences[first]!r:.80}",
+            key=encoder.origin,
         )
     return vectors
 
@@ -215,12 +216,8 @@ def _tokenize(encoder: Encoder, sentences: Sequence[str]) -> tuple[np.ndarray, n
     ids: list[np.ndarray] = []
     lengths: list[int] = []
     for start in range(0, len(sentences), CHUNK):
-        try:
+        with reading("text for this tokenizer", encoder.origin):
             encodings = backend.encode_batch_fast(list(sentences[start : start + CHUNK]))
-        except BaseException as error:  # tokenizers raises no class of its own
-            if not is_failure(error):
-                raise
-            raise UserError(f"The encoder's tokenizer cannot encode the text: {reason(error)}.") from error
         lengths.extend(len(encoding) for encoding in encodings)
         ids.append(np.concatenate([np.array(encoding.ids, dtype=np.int32) for encoding in encodings]))
     return (np.concatenate(ids) if ids else np.empty(0, np.int32)), np.array(lengths, dtype=np.int64)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from data.errors import UserError
-from data.files import read_as, write_json
-from encoders.folder import path_inside
+from data.files import read_json, write_json
 from encoders.pooling import POOLINGS
 
 if TYPE_CHECKING:
@@ -98,10 +97,10 @@ def read_layout(folder: Path) -> Layout:
         return Layout(folder)
     transformer, pooling, normalize = folder, None, False
     dense: list[Path] = []
-    modules = read_as(folder / "modules.json", list[Module])
+    modules = read_json(folder / "modules.json", list[Module])
     kinds = [module["type"].rsplit(".", 1)[-1] for module in modules]
     for kind, module in zip(kinds, modules, strict=True):
-        subfolder = path_inside(folder, module["path"], "modules.json")
+        subfolder = folder / module["path"]
         if kind == "Transformer":
             transformer = subfolder
         elif kind == "Pooling":
@@ -111,21 +110,16 @@ def read_layout(folder: Path) -> Layout:
         elif kind == "Normalize":
             normalize = True
         else:
-            raise UserError(f"{folder} has a module {kind}; only {', '.join(_MODULES)} are opened here.")
-    if kinds != sorted(kinds, key=_MODULES.index):
-        raise UserError(
-            f"{folder} has its modules in the order {', '.join(kinds)}; it must be {', '.join(_MODULES)}."
-        )
-    if any(kinds.count(kind) != 1 for kind in ("Transformer", "Pooling")):
-        raise UserError(
-            f"{folder / 'modules.json'} must have one Transformer and one Pooling. Got {kinds} instead."
-        )
+            raise UserError(f"module {kind} is none of {', '.join(_MODULES)}", key=str(folder))
+    single = all(kinds.count(kind) == 1 for kind in ("Transformer", "Pooling"))
+    if not single or kinds != sorted(kinds, key=_MODULES.index):
+        raise UserError(f"modules {', '.join(kinds)}, not {', '.join(_MODULES)}", key=str(folder))
     paths = [path for name in _LIMITS if (path := transformer / f"sentence_{name}_config.json").is_file()]
-    own = read_as(paths[0], Limits) if paths else {}
+    own = read_json(paths[0], Limits) if paths else {}
     path = folder / "config_sentence_transformers.json"
-    prompts = read_as(path, Prompts) if path.is_file() else {}
+    prompts = read_json(path, Prompts) if path.is_file() else {}
     if (name := prompts.get("default_prompt_name")) and (prompts.get("prompts") or {}).get(name) != "":
-        raise UserError(f"{folder} puts a prompt before each sentence, which is not done here.")
+        raise UserError("puts a prompt before each sentence, which is not supported", key=str(folder))
     return Layout(
         transformer,
         pooling,
@@ -137,7 +131,7 @@ def read_layout(folder: Path) -> Layout:
 
 
 def _read_pooling(path: Path) -> str:
-    config = read_as(path, PoolingModes)
+    config = read_json(path, PoolingModes)
     modes = config.get("pooling_mode")
     if modes is None:
         keys = [*(known.key for known in POOLINGS.values()), *_UNSUPPORTED]
@@ -145,7 +139,7 @@ def _read_pooling(path: Path) -> str:
     modes = [modes] if isinstance(modes, str) else list(modes)
     found = [name for name, known in POOLINGS.items() if modes[:1] and modes[0] in (known.name, known.key)]
     if len(modes) != 1 or not found:
-        raise UserError(f"{path.parent} pools by {', '.join(modes)}; it must be one of {', '.join(POOLINGS)}.")
+        raise UserError(f"pooling {', '.join(modes)} is none of {', '.join(POOLINGS)}", key=str(path))
     return found[0]
 
 

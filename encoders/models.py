@@ -8,17 +8,15 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from pydantic import Field
 from safetensors import safe_open
 from safetensors.torch import save_file
 from tokenizers import normalizers
 from torch import Tensor, nn
 from transformers import (
     CONFIG_MAPPING,
-    AttentionInterface,
     AutoModel,
     AutoModelForMaskedLM,
     AutoTokenizer,
@@ -30,11 +28,8 @@ from transformers.models.auto import modeling_auto
 from transformers.models.auto.auto_factory import _get_model_class  # private: AutoModel opens files itself
 from transformers.utils import logging as hf_logging
 
-from data.errors import UserError, opening, reason
-from data.files import read_as, write_json
-from data.ranges import WIDEST
-from data.schema import fault
-from data.tokenizer import check_tokenizer, hidden_panics
+from data.errors import UserError, reading
+from data.files import read_json, write_json
 from encoders import folder as folders
 from encoders.layout import Layout
 from encoders.pooling import POOLER
@@ -65,9 +60,7 @@ _BUFFERS = (
     "position_ids", "token_type_ids", "attn.bias", "attention.bias", "masked_bias", "inv_freq",
     "num_batches_tracked",
 )  # fmt: skip
-_FLOATS = ("F64", "F32", "F16", "BF16")
 POSITIONS = 512  # of a random model, by default
-Units = Annotated[int, Field(ge=0, le=WIDEST)]
 
 # Where the published models of a family differ from the defaults of its configuration class.
 _OWN: dict[str, dict[str, Any]] = {
@@ -128,27 +121,22 @@ def configuration(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast) 
         tokenizer: gives the vocabulary's size and the special tokens' ids.
 
     Raises:
-        ValueError: if the family or an argument is unknown, or a value is refused.
-        UserError: if a number of layers or heads is too large.
+        UserError: if the family or an argument is unknown, or a value is refused.
     """
     sizes = dict(shape)
     model_type = sizes.pop("model_type", None)
     if model_type not in CONFIG_MAPPING:
-        raise ValueError(f"encoder.shape.model_type must be a transformers family. Got {model_type} instead.")
+        raise UserError(f"{model_type} is no family of transformers", key="encoder.shape.model_type")
     kind = CONFIG_MAPPING[model_type]
     renamed = _RENAMED.get(model_type, {})
     known = {field.name for field in dataclasses.fields(kind)} | set(kind.attribute_map) | set(renamed)
     for key in sizes:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else "."
-            raise ValueError(f"encoder.shape.{key}: {kind.__name__} has no such argument{hint}")
+            hint = f"Did you mean {near[0]}?" if near else ""
+            raise UserError(f"{kind.__name__} has no such argument", key=f"encoder.shape.{key}", hint=hint)
     pad = tokenizer.pad_token_id
-    folders.check_counts(sizes, "encoder.shape")
     sizes = in_each_layer(sizes, sizes.get("num_hidden_layers", 0))
-    for key, value in sizes.items():
-        if key.endswith("_size") and isinstance(value, int) and (line := fault(Units, value)):
-            raise ValueError(f"encoder.shape.{key} {line}")
     offset = pad + 1 if model_type in PADDED_POSITIONS else 0
     settings: dict[str, Any] = {
         "max_position_embeddings": POSITIONS + offset,
@@ -158,12 +146,8 @@ def configuration(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast) 
         "pad_token_id": pad,
         **{key: getattr(tokenizer, key) for key in _SPECIAL_IDS if key in known},
     }
-    try:
+    with reading("shape", "encoder.shape"):
         return kind(**settings)
-    except Exception as error:
-        raise ValueError(
-            f"encoder.shape: {kind.__name__} refuses it: {str(error).strip().splitlines()[-1].strip()}"
-        ) from error
 
 
 def describe(config: PretrainedConfig) -> str:
@@ -182,17 +166,11 @@ def untrained(config: PretrainedConfig, options: Mapping[str, Any]) -> PreTraine
         options: further arguments of ``from_config`` ("attn_implementation", say).
 
     Raises:
-        ValueError: if the family does not support the sizes or the attention.
-        UserError: if the model does not fit into memory.
+        UserError: if the family does not support the sizes or the attention.
     """
     kind = AutoModelForMaskedLM if has_masked_lm(config.model_type) else AutoModel
-    try:
-        with folders.bounded_by_memory():
-            model = kind.from_config(config, trust_remote_code=False, **options)
-    except UserError:
-        raise
-    except Exception as error:  # families raise errors of any class at unsupported sizes
-        raise ValueError(f"encoder.shape or encoder.attention: {reason(error)}.") from error
+    with reading("shape", "encoder.shape"):
+        model = kind.from_config(config, trust_remote_code=False, **options)
     return model if head_parts(model) is not None else model.base_model
 
 
@@ -200,25 +178,15 @@ def read_config(folder: Path, dropout: float | None) -> PretrainedConfig:
     """Returns the configuration of a folder's model, without the settings that choose code or other files.
 
     Raises:
-        UserError: if there is none, or transformers refuses it.
+        UserError: if it is no text model's.
     """
     path = folder / "config.json"
-    with opening(folder):
-        settings = read_as(path, dict[str, Any])
+    settings = read_json(path, dict[str, Any])
     family = settings.get("model_type")
-    if not isinstance(family, str) or family not in _TEXT:
-        raise UserError(
-            f"{path}: model_type must be a family of transformers' text models. Got {family!r:.200} instead."
-        )
-    kind = CONFIG_MAPPING[family]
-    if settings.get("quantization_config"):
-        raise UserError(f"{path}: weights that are quantised (quantization_config) are not opened here.")
-    for key in settings:
-        if key.startswith("__") or callable(getattr(kind, key, None)):
-            raise UserError(f"{path}: {key} is no setting of a model: remove it.")
-    folders.check_counts(settings, path)
-    with opening(folder):
-        return with_dropout(kind.from_dict(_harmless(settings), name_or_path=str(folder)), dropout)
+    if family not in _TEXT:
+        raise UserError(f"{family!r} is no family of transformers' text models", key=str(path))
+    settings = CONFIG_MAPPING[family].from_dict(_harmless(settings), name_or_path=str(folder))
+    return with_dropout(settings, dropout)
 
 
 def _harmless(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,31 +197,17 @@ def _harmless(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def check_attention(attention: str | None) -> None:
-    """Refuses names that are no attention of transformers, which takes others for repositories of kernels.
-
-    Raises:
-        ValueError: if it is such a name.
-    """
-    known = ["eager", *(name for name in AttentionInterface().valid_keys() if "|" not in name)]
-    if attention is not None and attention not in known:
-        raise ValueError(f"encoder.attention must be one of {', '.join(known)}. Got {attention} instead.")
-
-
 def load_tokenizer(layout: Layout, config: PretrainedConfig) -> Any:
     """Opens the fast tokenizer of a folder.
 
     Raises:
-        UserError: if it cannot be opened, or is not a fast one.
+        UserError: if it is not a fast one.
     """
-    with opening(layout.transformer):
-        check_tokenizer(layout.transformer)
-        with hidden_panics():
-            tokenizer = AutoTokenizer.from_pretrained(
-                layout.transformer, config=config, trust_remote_code=False, local_files_only=True
-            )
+    tokenizer = AutoTokenizer.from_pretrained(
+        layout.transformer, config=config, trust_remote_code=False, local_files_only=True
+    )
     if not tokenizer.is_fast:
-        raise UserError(f"{layout.transformer} has no fast tokenizer (tokenizer.json).")
+        raise UserError("no fast tokenizer (tokenizer.json)", key=str(layout.transformer))
     backend = tokenizer.backend_tokenizer
     if layout.lowercase:
         backend.normalizer = normalizers.Sequence(
@@ -269,51 +223,32 @@ def load_model(folder: Path, config: PretrainedConfig, options: Mapping[str, Any
     of a pooler are ignored.
 
     Raises:
-        UserError: if it cannot be opened, has a decoder, or its weights are not those of the configured model.
+        UserError: if it has a decoder, or its weights are not those of the configured model.
     """
     if config.is_encoder_decoder:
-        raise UserError(
-            f"{folder} holds an encoder with a decoder ({config.model_type}), which is not opened here."
-        )
+        raise UserError(f"an encoder with a decoder ({config.model_type}) is not supported", key=str(folder))
     kind = AutoModelForMaskedLM if has_masked_lm(config.model_type) else AutoModel
-    with opening(folder), quiet(), ExitStack() as stack:
+    with quiet(), ExitStack() as stack:
         paths = [*weight_files(folder), *(path for path in [folder / folders.HEAD] if path.is_file())]
         files = [stack.enter_context(safe_open(path, framework="pt")) for path in paths]
-        named = [(name, file.get_slice(name)) for file in files for name in file.keys()]  # noqa: SIM118 (no dictionary)
-        weights = dict(named)
-        if len({_plain(name, config.model_type) for name in weights}) < len(named):
-            raise UserError(f"{folder} has several weights for one place in the model.")
-        for name, weight in weights.items():
-            if weight.get_dtype() not in _FLOATS and not name.endswith(_BUFFERS):
-                raise UserError(f"{folder}: {name} must hold floating-point numbers. Got {weight.get_dtype()}.")
-        with folders.bounded_by_weights([weight.get_shape() for weight in weights.values()], folder):
-            model, report = _get_model_class(config, kind._model_mapping).from_pretrained(
-                None,
-                config=config,
-                state_dict=weights,
-                dtype=torch.float32,
-                ignore_mismatched_sizes=True,
-                output_loading_info=True,
-                **options,
-            )
-    if wrong := sorted(report["mismatched_keys"]):
-        name, found, right = wrong[0]
-        raise UserError(f"{folder}: {name} has the shape {list(found)}; by config.json it is {list(right)}.")
+        weights = {name: file.get_slice(name) for file in files for name in file.keys()}  # noqa: SIM118 (no dictionary)
+        model, report = _get_model_class(config, kind._model_mapping).from_pretrained(
+            None,
+            config=config,
+            state_dict=weights,
+            dtype=torch.float32,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            **options,
+        )
     prefix = f"{model.base_model_prefix}."
     inside = prefix if model.base_model is not model else ""
-    absent = sorted(key for key in report["missing_keys"] if key.startswith(inside))
-    if absent:
-        raise UserError(f"{folder} lacks {len(absent)} of the model's weights ({absent[0]}, ...).")
     parts = dict(model.base_model.named_children())
-    surplus = sorted(key for key in report["unexpected_keys"] if _of_model(key, prefix, parts))
-    if surplus:
-        raise UserError(
-            f"{folder} has {len(surplus)} weights that its config.json has no place for ({surplus[0]}, ...): "
-            "the two are of different models."
-        )
-    for name, parameter in model.named_parameters():
-        if name not in report["missing_keys"]:
-            folders.require_finite(parameter, f"{folder}: {name}")
+    wrong = [f"{name} has another shape" for name, *_ in sorted(report["mismatched_keys"])]
+    wrong += [f"{key} is missing" for key in sorted(report["missing_keys"]) if key.startswith(inside)]
+    wrong += [f"{key} has no place" for key in sorted(report["unexpected_keys"]) if _of_model(key, prefix, parts)]
+    if wrong:
+        raise UserError(f"weights and config.json do not fit ({len(wrong)}: {wrong[0]}, ...)", key=str(folder))
     whole = not report["missing_keys"] and head_parts(model) is not None
     return model if whole else model.base_model
 
@@ -341,29 +276,11 @@ def save_model(model: PreTrainedModel, folder: Path) -> None:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Returns the safetensors files that hold a model's weights, all of them in ``folder`` itself.
-
-    Raises:
-        UserError: if there is none, or the index names other files.
-    """
+    """Returns the files of a model's weights: one, or those in an index. Only safetensors files can be opened."""
     index = folder / INDEX
     if (folder / folders.WEIGHTS).is_file() or not index.is_file():
-        names = {folders.WEIGHTS}
-    else:
-        places = read_as(index, dict[str, Any]).get("weight_map")
-        names = set(map(str, places.values())) if isinstance(places, dict) else set()
-    for name in names or {""}:
-        if not re.fullmatch(r"[\w-][\w.-]*\.safetensors", name):
-            raise UserError(f"{index}: weight_map must name safetensors files beside it. Got {name!r:.200}.")
-        if not (folder / name).is_file():
-            raise UserError(f"{folder} has no {name}.")
-    return sorted(folder / name for name in names)
-
-
-def _plain(name: str, family: str) -> str:
-    """Returns the name of a weight without the model's prefix, in today's spelling (BERT's old gamma and beta)."""
-    name = re.sub(rf"^({re.escape(family)}|base_model|model)\.", "", name)
-    return re.sub(r"gamma$", "weight", re.sub(r"beta$", "bias", name))
+        return [folder / folders.WEIGHTS]
+    return sorted({folder / name for name in read_json(index)["weight_map"].values()})
 
 
 def _of_model(key: str, prefix: str, parts: Mapping[str, nn.Module]) -> bool:
@@ -389,7 +306,7 @@ def keep_layers(model: PreTrainedModel, layers: int) -> None:
     backbone, config = model.base_model, model.config
     depth = config.num_hidden_layers
     if not 0 <= layers <= depth:
-        raise UserError(f"layers must be from 0, the embeddings only, to {depth}. Got {layers} instead.")
+        raise UserError(f"must be from 0, the embeddings only, to {depth}", key=f"layers={layers}")
     for parent in list(backbone.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, nn.ModuleList) and len(child) == depth:

@@ -20,7 +20,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from encoders.folder import fill
+from data.errors import reading
 
 Pooling = Literal["mean", "cls", "max", "last"]
 POOLER = "pooler"  # for evaluation only: sentence-transformers has no such pooling
@@ -83,11 +83,7 @@ def pool(states: Tensor, mask: Tensor, how: str) -> Tensor:
         how: "mean" (summed in float32 at least, and returned so), "cls" (the first token), "max" (among
             ties one gets the gradient) or "last".
 
-    Raises:
-        ValueError: if ``how`` is none of these.
     """
-    if how not in POOLINGS:
-        raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}. Got {how} instead.")
     return POOLINGS[how].pool(states, mask)
 
 
@@ -122,8 +118,8 @@ def add_pooler(backbone: Any, folder: Path | None) -> None:
     config.num_hidden_layers = 1
     fresh = type(backbone)(config, add_pooling_layer=True)
     if weights := saved_pooler(backbone, folder):
-        assert folder is not None
-        fill(fresh.pooler, weights, folder)
+        with reading("pooler", folder or ""):
+            fresh.pooler.load_state_dict(weights)
     share_pooler(fresh.to(next(backbone.parameters()).device).train(backbone.training), backbone)
 
 

@@ -17,18 +17,11 @@ class RandomVectors(SentenceEncoder):
     Args:
         dimension: D.
         seed: of all vectors, not negative.
-
-    Raises:
-        ValueError: if an argument is out of range.
     """
 
     weights = "random"
 
     def __init__(self, *, dimension: int = 384, seed: int = 0) -> None:
-        if dimension < 1:
-            raise ValueError(f"dimension must be at least 1. Got {dimension} instead.")
-        if seed < 0:
-            raise ValueError(f"seed must be at least 0. Got {seed} instead.")
         self.dimension = dimension
         self.seed = seed
         self.origin = f"random vectors of {dimension}, seed {seed}"

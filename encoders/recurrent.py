@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from data.batch import Tokens, to_device
-from data.errors import UserError, opening
-from data.ranges import Below1, Count, Width
-from data.tokenizer import Words, kept_tokenizer
+from data.errors import UserError, reading
+from data.ranges import Below1, Count, Existing, Width
+from data.tokenizer import Words, load_tokenizer
 from data.vectors import WordVectors
 from data.vocabulary import corpus_vocabulary
 from encoders import folder as folders
@@ -35,7 +35,7 @@ from encoders.pooling import pool
 
 WORDS, NETWORK = "emb_layer.weight", "encoder."  # sentence-transformers' names
 
-Layers = Annotated[int, Field(ge=1, le=folders.MOST_COUNT)]
+Layers = Annotated[int, Field(ge=1, le=1000)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +114,8 @@ class Recurrent(Encoder):
         word_range: initial word vectors are uniform within +- this; None: standard normal.
 
     Raises:
-        ValueError: if an argument is out of range.
-        UserError: if a file cannot be opened, or ``vectors`` has none of the words.
+        UserError: if two arguments contradict each other, a file cannot be opened, or ``vectors`` has none of the
+            words.
     """
 
     title: ClassVar[str]
@@ -136,11 +136,11 @@ class Recurrent(Encoder):
         vocab_size: Words = 50_000,
         min_count: Count = 2,
         lowercase: bool = False,
-        vectors: str | None = None,
+        vectors: Existing | None = None,
         train_vectors: bool = True,
         dropout: Below1 = 0.0,
         weights: Literal["auto", "random", "pretrained"] = "auto",
-        path: str | None = None,
+        path: Existing | None = None,
         max_length: Annotated[int, Field(ge=1, le=NO_LIMIT)] | None = None,
         texts: Callable[[], Iterable[str]] | None = None,
         texts_key: Callable[[], str] | None = None,
@@ -152,10 +152,10 @@ class Recurrent(Encoder):
         super().__init__()
         starts.check_weights(weights, path)
         if weights == "pretrained" and path is None:
-            raise ValueError("encoder.path must name an encoder's folder where weights=pretrained. Got none.")
+            raise UserError("not set, and weights=pretrained needs it", key="encoder.path")
         least = 1 + sum(self.marks)
         if max_length is not None and max_length < least:
-            raise ValueError(f"encoder.max_length must be at least {least}. Got {max_length} instead.")
+            raise UserError(f"must be at least {least}", key=f"encoder.max_length={max_length}")
         self.pooling = self.supported_poolings[0]
         self.head: WordHead | None = None
         self.dropout = nn.Dropout(dropout)
@@ -170,20 +170,19 @@ class Recurrent(Encoder):
                 ),
             )
             shape = Shape(hidden=hidden, layers=layers, word_size=word_size, bidirectional=self.bidirectional)
-            with folders.bounded_by_memory():
-                self._draw(shape, vectors)
+            self._draw(shape, vectors)
             if require_mask_token:
                 self.add_mlm_head()
         self.embedding.weight.requires_grad_(train_vectors)
         self.untrained = path is None
         self.dimension = self.state_dimension = self.shape.state
-        with opening(path or tokenizer or self.title):
+        with reading("encoder", path or tokenizer or self.title):
             self._mark()
             most = max_length or min(self.tokenizer.model_max_length, NO_LIMIT)
-            self.format = starts.token_format(self.tokenizer, len(self.tokenizer), most, path or self.title)
-        self.eval()
-        if path is not None:
-            folders.try_out(self, path)
+            self.format = starts.token_format(self.tokenizer, len(self.tokenizer), most)
+            self.eval()
+            if path is not None:
+                folders.try_out(self)
         if device is not None:
             self.to(device)
 
@@ -306,35 +305,30 @@ class Recurrent(Encoder):
         else:
             known, words = _copy_known(read, self.tokenizer, self.embedding.weight.data)
             if known == 0:
-                raise UserError(f"{vectors} has none of the {words:,} words: choose one in the corpus' language.")
+                raise UserError(f"{vectors} has none of the {words:,} words of the corpus", key="encoder.vectors")
             self.origin += f" from {vectors} ({known:,} of {words:,} words have a vector)"
 
     def _open(self, folder: Path) -> None:
         """Reads everything from a folder that ``save`` wrote."""
-        with opening(folder, f"a {self.title}"):
+        with reading(self.title, folder):
             name = folders.read_marker(folder)["class"].rpartition(".")[2]
             if name != type(self).__name__:
-                raise UserError(f"{folder} holds a {name} and no {self.title}.")
+                raise UserError(f"holds a {name} and no {self.title}", key=str(folder))
             marker = folders.read_marker(folder, Saved)
-            self.tokenizer = kept_tokenizer(folder)
+            self.tokenizer = load_tokenizer(folder)
             saved = folders.read_weights(folder / self.network / folders.WEIGHTS)
-            table = folders.read_table(folder, WORDS, self.tokenizer)
-            self.embedding = nn.Embedding.from_pretrained(table)
-            with folders.bounded_by_weights([weight.shape for weight in saved.values()], folder):
-                self._build(Shape(**marker["shape"]))
+            self.embedding = nn.Embedding.from_pretrained(folders.read_table(folder, WORDS, self.tokenizer))
+            self._build(Shape(**marker["shape"]))
             for number, layer in enumerate(self.layers):
-                names = {_stored_name(number, name): name for name in layer.state_dict()}
-                own = {name: saved.pop(stored) for stored, name in names.items() if stored in saved}
-                folders.fill(layer, own, folder)
+                layer.load_state_dict({name: saved.pop(_stored_name(number, name)) for name in layer.state_dict()})
             if saved:
-                raise UserError(f"{folder} has weights of more layers than shape.layers ({min(saved)}).")
+                raise ValueError(f"weights of more layers than shape.layers, {min(saved)}")
             if (folder / HEAD).is_file():
                 self.add_mlm_head()
                 assert self.head is not None
-                folders.fill(self.head, folders.read_weights(folder / HEAD), folder / HEAD)
+                self.head.load_state_dict(folders.read_weights(folder / HEAD))
             self.pool_by(marker.get("pooling", self.supported_poolings[0]))
-            self.weights = marker["weights"]
-            self.origin = f"continued from {folder}; before that: {marker['origin']}"
+            self.weights, self.origin = marker["weights"], folders.continued(folder, marker)
 
     def _build(self, shape: Shape) -> None:
         self.shape = shape

@@ -15,12 +15,12 @@ from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url, snapshot_d
 from huggingface_hub.utils import tqdm
 
 from data import network
-from data.errors import UnfitError, UserError, opening, reason
-from data.files import contained, read_json
+from data.errors import UnfitError, UserError, reading
+from data.files import read_json
 from data.token_format import TokenFormat, separator
-from data.tokenizer import check_vocabulary, corpus_tokenizer, kept_tokenizer
+from data.tokenizer import check_vocabulary, corpus_tokenizer, load_tokenizer
 from encoders.dense import Dense
-from encoders.folder import BUNDLED, HEAD, MARKER, read_marker
+from encoders.folder import BUNDLED, HEAD, MARKER, continued, read_marker
 from encoders.layout import Layout, read_layout
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Source:
 
     Attributes:
         folder: a model's folder, or None for random weights.
-        weights: "pretrained", "bundled" or "random".
+        weights: "pretrained", "own" (a folder of the user's), "bundled" or "random".
         origin: one line that names the weights exactly.
         fallback: the warning if these are not the weights that were asked for, else None.
         hub_id: name on the hub, if ``folder`` holds settings and tokenizer only and the weights are still there.
@@ -60,12 +60,9 @@ class Source:
         """
         if self.folder is None or self.hub_id is None:
             return
-        contained(_snapshot(self.hub_id, (*SETTINGS, WEIGHTS, HEAD), self.folder.name))
+        _snapshot(self.hub_id, (*SETTINGS, WEIGHTS, HEAD), self.folder.name)
         if not any(self.folder.rglob(WEIGHTS)):
-            raise UserError(
-                f"{self.hub_id} has no model.safetensors on the hub, and pickled weights are not opened here: "
-                "convert it elsewhere and name the folder by encoder.path=."
-            )
+            raise UserError("has no model.safetensors (pickled weights are not opened)", key=self.hub_id)
 
 
 def find(
@@ -89,27 +86,22 @@ def find(
     from encoders import models  # late: transformers takes seconds to import
 
     if path is not None:
-        with opening(repr(str(path))[:200]):
-            return _from_folder(Path(path).expanduser())
+        return _from_folder(Path(path).expanduser())
     if name is None:
         return Source(None, "random")
     if name in bundled():
         config = read_json(CHECKPOINTS / name / "config.json")
         for key, value in models.in_each_layer(shape or {}, config["num_hidden_layers"]).items():
             if key in config and config[key] != value:
-                if key == "model_type":
-                    raise UserError(
-                        f"encoder.name={name} is a {config[key]}, but encoder.shape that of a {value}: "
-                        f"encoder=transformer encoder.name={name} opens it, weights=random makes a new {value}."
-                    )
                 raise UserError(
-                    f"encoder.shape.{key}={value}: the bundled weights of {name} have {config[key]}. "
-                    "weights=random draws new ones."
+                    f"the bundled weights of {name} have {config[key]}",
+                    key=f"encoder.shape.{key}={value}",
+                    hint="weights=random draws new ones.",
                 )
         return Source(CHECKPOINTS / name, "bundled", f"{name}, bundled")
     if name == BUNDLED:
         if weights == "pretrained":
-            raise UserError(f"This copy has no weights of {name} in {CHECKPOINTS}: use weights=auto or random.")
+            raise UserError(f"no weights in {CHECKPOINTS}", key=f"encoder.name={name}")
         return Source(None, "random")
     cached = _cached(name)
     if cached is not None:
@@ -119,14 +111,9 @@ def find(
         folder = _snapshot(name, SETTINGS)
         return Source(folder, "pretrained", _hub_origin(name, folder), hub_id=name)
     absent = f"{name} is not on this machine, and {why}"
-    if near := difflib.get_close_matches(name, bundled(), n=1, cutoff=0.9):
-        raise UserError(f"{absent}; did you mean {near[0]}?")
-    if weights == "pretrained":
-        raise UserError(
-            f"{absent}. Connect to the internet or name a folder. (run.py also trains without it: weights=auto.)"
-        )
-    if model_type is None or not models.has_masked_lm(model_type):
-        raise UserError(f"{absent}: connect, or name a folder by encoder.path=.")
+    near = difflib.get_close_matches(name, bundled(), n=1, cutoff=0.9)
+    if near or weights == "pretrained" or model_type is None or not models.has_masked_lm(model_type):
+        raise UserError(absent, key="encoder.name", hint=f"Did you mean {near[0]}?" if near else "")
     # The fallback is the bundled language model, never a checkpoint that an objective trained.
     if model_type != "roberta" or BUNDLED not in bundled():
         warning = f"{absent}: the encoder is a small {model_type} with random weights instead."
@@ -184,20 +171,16 @@ def transformer(
     """Opens the weights that ``Transformer``'s arguments of the same names specify, or initialises random ones.
 
     Raises:
-        ValueError: if an argument is out of range, or two of them contradict each other.
-        UserError: if the weights are not available, or the tokenizer lacks a required mask token.
+        UserError: if two arguments contradict each other, the weights are not available, or the tokenizer lacks a
+            required mask token.
     """
     from encoders import models  # late, as above
 
     check_weights(weights, path)
-    if weights == "random" and not shape:
-        raise ValueError("encoder.shape must give the sizes of a random model. Got nothing instead.")
-    if name is None and path is None:
-        if weights == "pretrained":
-            raise ValueError("encoder.name or encoder.path must be given where weights=pretrained.")
-        if not shape:
-            raise ValueError("encoder.name, encoder.path or encoder.shape must be given. Got none of them.")
-    models.check_attention(attention)
+    if not shape and (weights == "random" or (name is None and path is None)):
+        raise UserError("not set, and random weights need it", key="encoder.shape")
+    if weights == "pretrained" and name is None and path is None:
+        raise UserError("not set, nor encoder.path, and weights=pretrained needs one of them", key="encoder.name")
     model_type = None if path else (shape or {}).get("model_type") or models.family(name or "")
     if require_mask_token and model_type and not models.has_masked_lm(model_type):
         raise no_mask_token(name or model_type)
@@ -214,25 +197,22 @@ def transformer(
         model: Any = models.untrained(models.with_dropout(config, dropout), options)
         layout, origin, folder = Layout(Path()), models.describe(config), None
     else:
-        with opening(source.folder):
-            layout = read_layout(contained(source.folder))
-        origin, folder = source.origin, layout.transformer
-        config = models.read_config(folder, dropout)
-        fast_tokenizer = models.load_tokenizer(layout, config)
-        if require_mask_token and fast_tokenizer.mask_token_id is None:
-            raise no_mask_token(path or str(name))
-        source.fetch()
-        model = models.load_model(folder, config, options)
-    with opening(layout.transformer):
-        dense = [Dense.load(one) for one in layout.dense]
+        with reading("encoder", source.folder):
+            layout = read_layout(source.folder)
+            origin, folder = source.origin, layout.transformer
+            config = models.read_config(folder, dropout)
+            fast_tokenizer = models.load_tokenizer(layout, config)
+            if require_mask_token and fast_tokenizer.mask_token_id is None:
+                raise no_mask_token(path or str(name))
+            source.fetch()
+            model = models.load_model(folder, config, options)
+    dense = [Dense.load(module) for module in layout.dense]
     limit = models.positions(config)
     if max_length is not None and max_length > limit:
-        raise ValueError(
-            f"encoder.max_length must be at most {limit}, the model's limit. Got {max_length} instead."
-        )
-    with opening(tokenizer or layout.transformer):
+        raise UserError(f"the model's limit is {limit}", key=f"encoder.max_length={max_length}")
+    with reading("encoder", tokenizer or layout.transformer):
         most = max_length or min(limit, fast_tokenizer.model_max_length, layout.max_length or limit)
-        form = token_format(fast_tokenizer, model.get_input_embeddings().num_embeddings, most, origin)
+        form = token_format(fast_tokenizer, model.get_input_embeddings().num_embeddings, most)
     return Start(model, fast_tokenizer, source, origin, layout, dense, folder, form)
 
 
@@ -240,17 +220,15 @@ def check_weights(weights: str, path: str | None) -> None:
     """Refuses random weights together with a folder of trained ones.
 
     Raises:
-        ValueError: if both are given.
+        UserError: if both are given.
     """
     if weights == "random" and path is not None:
-        raise ValueError(
-            "encoder.path names trained weights, which weights=random excludes: leave one of them out."
-        )
+        raise UserError("names trained weights, and weights=random excludes them", key="encoder.path")
 
 
 def no_mask_token(name: str) -> UnfitError:
     """Returns the error for an encoder without mask token if one is required."""
-    return UnfitError(f"{name} has no mask token, and the objective predicts masked words.")
+    return UnfitError("has no mask token, and the objective predicts masked words", key=name)
 
 
 def random_tokenizer(
@@ -264,9 +242,9 @@ def random_tokenizer(
         UserError: if there is neither, or the folder cannot be opened.
     """
     if folder is not None:
-        return kept_tokenizer(folder)
+        return load_tokenizer(folder)
     if texts is None:
-        raise UserError("A random start makes its vocabulary from a corpus, and none is given.")
+        raise UserError("a random start makes its vocabulary from a corpus, and none is given", key="encoder")
     return train(texts)
 
 
@@ -281,33 +259,25 @@ def _unreachable(name: str) -> str | None:
             lambda seconds: get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=seconds)
         )
     except errors.EntryNotFoundError as error:
-        raise UserError(f"{name} on {network.hub()} has no config.json: not a transformers model.") from error
+        raise UserError(f"no model of transformers (no config.json on {network.hub()})", key=name) from error
     except (*network.ANSWERS, errors.HfHubHTTPError) as error:
         unknown = type(error) in (errors.RepositoryNotFoundError, errors.HFValidationError)
         near = difflib.get_close_matches(name, [*bundled(), *KNOWN], n=1) if unknown else []
-        hint = f"; did you mean {near[0]}?" if near else "."
-        why = network.refusal(error, name)
-        raise UserError(f"The model {name!r} cannot be downloaded: {why}{hint}") from error
+        hint = f"Did you mean {near[0]}?" if near else ""
+        raise UserError(f"cannot be downloaded: {network.refusal(error, name)}", key=name, hint=hint) from error
 
 
 def _from_folder(folder: Path) -> Source:
-    if not folder.is_dir():
-        raise UserError(f"encoder.path: there is no folder {folder}.")
     if not any((folder / name).is_file() for name in ("config.json", "modules.json")):
         inner = folder / "encoder"
-        if (folder / "config.yaml").is_file() and not inner.is_dir():
-            raise UserError(f"{folder} is a run that is not finished: resume={folder} first.")
-        hint = f"; did you mean {inner}?" if inner.is_dir() else "."
-        raise UserError(f"encoder.path: {folder} is not a model's folder (it has no config.json){hint}")
-    contained(folder)
+        hint = f"Did you mean {inner}?" if inner.is_dir() else ""
+        raise UserError("not a model's folder (no config.json)", key=str(folder), hint=hint)
     if not any(folder.rglob(WEIGHTS)):
-        found = next(folder.rglob("*.bin"), None)
-        what = f"has pickled weights ({found.name}), which are not opened here" if found else "has no weights"
-        raise UserError(f"encoder.path: {folder} {what}: model.safetensors is needed.")
+        raise UserError("no model.safetensors (pickled weights are not opened)", key=str(folder))
     if (folder / MARKER).is_file():
         marker = read_marker(folder)
-        return Source(folder, marker["weights"], f"continued from {folder}; before that: {marker['origin']}")
-    return Source(folder, "pretrained", str(folder))
+        return Source(folder, marker["weights"], continued(folder, marker))
+    return Source(folder, "own", str(folder))
 
 
 def _cached(name: str) -> Path | None:
@@ -321,10 +291,8 @@ def _cached(name: str) -> Path | None:
 
 
 def _snapshot(name: str, patterns: tuple[str, ...], commit: str | None = None) -> Path:
-    try:
+    with reading("model of the hub", name):
         return Path(_download(name, patterns, revision=commit))
-    except Exception as error:
-        raise UserError(f"The download of {name} broke off ({reason(error)}): run it again.") from error
 
 
 def _download(
@@ -351,17 +319,15 @@ def _hub_origin(name: str, folder: Path) -> str:
     return f"{name}, revision {folder.name[:12]}"
 
 
-def token_format(tokenizer: Any, known: int, most: int, origin: Path | str) -> TokenFormat:
+def token_format(tokenizer: Any, known: int, most: int) -> TokenFormat:
     """Limits a fast ``tokenizer`` to ``most`` tokens and returns how its tokens become input.
 
     Raises:
-        UserError: if it has tokens beyond the ``known`` ones of the model from ``origin``.
+        ValueError: if it has tokens beyond the ``known`` ones of the model.
     """
     if len(tokenizer) > known:
-        raise UserError(
-            f"{origin}: the tokenizer has {len(tokenizer)} tokens, but the model has embeddings for only {known}."
-        )
-    check_vocabulary(origin, tokenizer, known)
+        raise ValueError(f"its tokenizer has {len(tokenizer)} tokens, and the model {known} embeddings")
+    check_vocabulary(tokenizer, known)
     special = tokenizer("a", return_special_tokens_mask=True)
     inner = special["special_tokens_mask"].index(0)
     count = special["special_tokens_mask"].count(0)

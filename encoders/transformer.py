@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from data.batch import Tokens
-from data.errors import UserError
-from data.ranges import Below1
+from data.errors import UserError, reading
+from data.ranges import Below1, Existing
 from data.tokenizer import BytePairs
 from encoders import folder as folders
 from encoders import kernels, models, starts, varlen
@@ -72,8 +72,8 @@ class Transformer(Encoder):
     initialisers take no other.
 
     Raises:
-        ValueError: if an argument is out of range.
-        UserError: if the weights are not available, or the tokenizer lacks a required mask token.
+        UserError: if two arguments contradict each other, the weights are not available, or the tokenizer lacks a
+            required mask token.
 
     References: Reimers and Gurevych (2019), "Sentence-BERT"; Giorgi et al. (2021), "DeCLUTR", section 3.1.
     """
@@ -85,7 +85,7 @@ class Transformer(Encoder):
         self,
         *,
         name: str | None = None,
-        path: str | None = None,
+        path: Existing | None = None,
         pooling: Pooling | None = None,
         weights: Literal["auto", "pretrained", "random"] = "auto",
         max_length: Annotated[int, Field(ge=8, le=NO_LIMIT)] | None = None,
@@ -135,7 +135,8 @@ class Transformer(Encoder):
         self._takes_type_ids = bool(types) and getattr(self.model.config, "type_vocab_size", 0) > 1
         self.eval()  # the outer module too, as transformers' loading does
         if start.source.folder is not None and attention is None:  # another implementation may need a GPU
-            folders.try_out(self, start.source.folder)
+            with reading("encoder", start.source.folder):
+                folders.try_out(self)
         if device is not None:
             self.to(device)
 
@@ -190,7 +191,7 @@ class Transformer(Encoder):
         headed = models.untrained(config, {"attn_implementation": config._attn_implementation})
         head = models.head_parts(headed)
         if head is None:
-            raise UserError(f"{self.origin}: the family {config.model_type} has no MLM head.")
+            raise UserError(f"the family {config.model_type} has no MLM head", key=self.origin)
         share_pooler(self.model, headed.base_model)
         headed.base_model.load_state_dict(self.model.state_dict())
         headed.tie_weights()
@@ -219,13 +220,7 @@ class Transformer(Encoder):
         return (*POOLINGS, *([POOLER] if trained else []))
 
     def pool_by(self, pooling: str) -> None:
-        if pooling not in self.poolings:
-            if pooling == POOLER:
-                raise UserError(
-                    f"pooling=pooler: {self.origin} has no trained pooler (BERT, ALBERT and encoders trained on "
-                    "segment pairs have one): choose cls or mean."
-                )
-            raise ValueError(f"pooling must be one of {', '.join(self.poolings)}. Got {pooling} instead.")
+        super().pool_by(pooling)
         if pooling == POOLER:
             self.add_pooler()
         self.pooling = pooling
@@ -264,14 +259,9 @@ class Transformer(Encoder):
                 is "pooler", which sentence-transformers does not support.
         """
         if self.pooling == POOLER:
-            raise UserError(
-                'pooling=pooler is for evaluation only: call pool_by("cls"), for example, before saving the '
-                "encoder."
-            )
+            raise UserError("is for evaluation only, not for an encoder that is saved", key="pooling=pooler")
         if getattr(self.model.config, "layer_types", None) == []:
-            raise UserError(
-                "transformers does not open this model without layers: layers=0 is for evaluation only."
-            )
+            raise UserError("is for evaluation only, not for an encoder that is saved", key="layers=0")
         for name, parameter in self.named_parameters():
             folders.require_finite(parameter, name)  # in half precision, large weights overflow
         models.save_model(self.model, folder)

@@ -19,7 +19,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PretrainedC
 
 from data.batch import Tokens, to_device
 
-NAME = "packed|sdpa"  # the bar keeps it out of the names that encoder.attention accepts (models.check_attention)
+NAME = "packed|sdpa"
 # Families whose packed states were tested equal to the padded ones. Others count positions or bias attention in a
 # way that packing breaks (MPNet, DeBERTa), or are untested; they keep the padded path.
 FAMILIES = frozenset(

@@ -52,7 +52,7 @@ def weigh(
     """
     counts, running = _counted(backend, sentences, len(table))
     if counts.nnz == 0:
-        raise UserError("None of the words to count has a vector: take a text in the word vectors' language.")
+        raise UserError("none of the words to count has a vector", key="encoder.counts")
     if how == "tfidf":
         with_word = np.bincount(counts.indices, minlength=len(table))
         weights = 1 + np.log((1 + counts.shape[0]) / (1 + with_word))

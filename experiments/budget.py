@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from data.ranges import COUNT, Count, Size
-from data.schema import require
+from data.errors import UserError
+from data.ranges import COUNT, Size
 
 if TYPE_CHECKING:
     import torch  # takes seconds, and only ``flops_per_second`` needs it
@@ -26,19 +26,19 @@ class Budget:
     Attributes:
         flops: floating-point operations of training.
         tokens: tokens that the encoder sees in training.
-        steps: optimiser steps.
+        steps: optimiser steps; with 0 the encoder is exported as it begins.
         epochs: passes over the corpus.
         min_span, max_span: lengths of spans in tokens.
         documents, sentences: of a micro-batch over all processes, for objectives of either kind.
         min_tokens: that a document must have; None: what the spans need.
 
     Raises:
-        ValueError: if a value is not positive, or all four lengths are None.
+        UserError: if all four lengths are None.
     """
 
     flops: Annotated[float, Field(gt=0, le=1e30)] | None = None
     tokens: Amount | None = None
-    steps: Count | None = None
+    steps: Annotated[int, Field(ge=0, le=COUNT)] | None = None
     epochs: Amount | None = None
     min_span: Size
     max_span: Size
@@ -47,9 +47,8 @@ class Budget:
     min_tokens: Size | None = None
 
     def __post_init__(self) -> None:
-        require(type(self), vars(self), "budget")
         if all(value is None for value in (self.flops, self.tokens, self.steps, self.epochs)):
-            raise ValueError("One of budget.steps, budget.tokens, budget.epochs and budget.flops must be set.")
+            raise UserError("one of steps, tokens, epochs and flops must be set", key="budget")
 
     def plan(self, *, step_flops: float, step_tokens: float, steps_per_epoch: float) -> Plan:
         """Returns the run that this budget pays for, from the cost of one optimiser step."""

@@ -2,23 +2,263 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 sys.path.pop(0)  # this folder, which Python puts there
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments.command import command_of_runs
-from experiments.comparison.settings import ComparisonSettings, read
+import experiments  # noqa: F401  # reports missing packages
+
+# isort: split
+import pandas as pd
+from pydantic import Field
+
+from analysis.model_names import EXPORT, Names
+from data.errors import UnfitError, UserError, UserErrors
+from data.ranges import Count, Seed, Threads
+from experiments.command import call_command
+from experiments.config import build, check, choices, merge, override_key, unknown
+from experiments.settings import Settings
+from experiments.sweep import (
+    UNITS,
+    Run,
+    complete,
+    configuration,
+    describe,
+    describe_length,
+    find_senteval,
+    run_name,
+    sweep,
+)
+
+if TYPE_CHECKING:  # these take seconds to import
+    from analysis.page import Example, View
+    from experiments.building import Parts
+
+BEFORE = "before training"
+RESERVED = (
+    "objective",
+    "encoder",
+    "seed",
+    "run_dir",
+    "resume",
+    "evaluation",
+)  # keys of run.py that this command sets
+READABLE = 17  # tokens of the sentence that is shown, about
+TRIES, SHOWN, NEIGHBOURS = 12, 2, 3  # samples, examples of different classes, consecutive sentences
 
 
-@command_of_runs("compare", read)
-def main(wanted: ComparisonSettings, passed: list[str]) -> int:
-    # Imported late, as it takes seconds: mistakes are reported before.
-    from experiments.comparison import command
+def compare(
+    *,
+    objectives: Names,
+    encoders: Names,
+    budget: str,
+    equal: Literal["tokens", "compute"],
+    tokens: Count,
+    seeds: Annotated[list[Seed], Field(min_length=1)],
+    settings: Mapping[str, list[str]],
+    queries: Names | None,
+    data: str | None,
+    tasks: Names | None,
+    protocol: Literal["default", "prototyping", "conssent", "gensen", "simcse"],
+    jobs: Threads,
+    threads: Threads,
+    runs: str,
+    out: str,
+    dry_run: bool,
+    overrides: list[str],
+) -> None:
+    """Compares objectives and encoders; ``configs/commands/compare.yaml`` explains the keys.
 
-    return command.compare(wanted, passed)
+    Args:
+        overrides: of all runs.
+
+    Raises:
+        UserError: for what the user can correct, and if no run is finished.
+        SystemExit: with status 1, if a run failed.
+    """
+    usable = {*encoders, *choices()["encoder"], *choices()["objective"]}
+    errors = [unknown(f"settings.{name}", name, usable) for name in settings if name not in usable]
+    keys = {*map(override_key, overrides)}
+    errors += [UserError("set by this command", key=key) for key in RESERVED if key in keys]
+    if errors:
+        raise UserErrors(errors)
+    has_length = not keys.isdisjoint(f"budget.{unit}" for unit in UNITS) or equal == "compute"
+    base = [f"budget={budget}", *([] if has_length else [f"budget.tokens={tokens}"])]
+    axes = {
+        group: {
+            Path(name.removesuffix("/encoder")).name: [f"{group}={name}", *settings.get(name, ())]
+            for name in names
+        }
+        for group, names in (("objective", objectives), ("encoder", encoders))
+    }
+    repeated = [run.repeat(seed) for run in sweep(base, axes) for seed in seeds]
+    planned = [replace(run, overrides=tuple(merge(run.overrides, overrides))) for run in repeated]
+    by_name, folder = {run_name(run): run for run in planned}, Path(runs)
+    check(configuration(planned[0]), keys)
+    if dry_run:
+        print(describe(planned))
+        return
+    senteval = find_senteval(data, protocol, tasks)
+    lengths, impossible = set[str](), dict[str, str]()
+    for name, run in by_name.items():
+        if run.seed == seeds[0]:
+            config = configuration(run)
+            check(config)
+            lengths.add(describe_length(config["budget"]))
+            if not (folder / name).is_dir() and (reason := find_misfit(config)):
+                pair = " · ".join(run.labels.values())
+                impossible[pair] = f"{pair} is not possible: {reason}"
+                print(impossible[pair])
+    possible = [run for run in planned if " · ".join(run.labels.values()) not in impossible]
+    frame = complete([*possible, *list_starts(possible)], folder, senteval=senteval, jobs=jobs, threads=threads)
+    failed = [f"{name} failed: {line}" for name, line in frame.attrs["failed"].items()]
+    if frame.empty or (frame["objective"] == BEFORE).all():
+        raise UserError("no run is finished", key=f"runs={runs}")
+    notes = [f"Length of a run: {', '.join(lengths)}.", *impossible.values(), *failed]
+    write(frame, by_name, folder, Path(out), queries, notes)
+    if failed:
+        sys.exit(1)
+
+
+def list_starts(runs: Iterable[Run]) -> Iterator[Run]:
+    """Yields the encoder that each run begins with as a model to be evaluated, where it has no random weights."""
+    for run in runs:
+        encoder = configuration(run)["encoder"]
+        model = encoder.get("path") or encoder.get("name")
+        if model and encoder.get("weights") != "random":
+            pooling = [text.partition(".")[2] for text in run.overrides if override_key(text) == "encoder.pooling"]
+            yield Run({**run.labels, "objective": BEFORE}, model=str(model), evaluation=(*pooling,), seed=run.seed)
+
+
+def find_misfit(config: Mapping[str, Any]) -> str:
+    """Returns the reason why an objective cannot train an encoder, tried out on a few words; "" if it can."""
+    from experiments.building import build_encoder
+
+    objective, text = build(config["objective"], "objective"), " ".join(f"word{number}" for number in range(20))
+    source: Any = SimpleNamespace(texts=lambda: [text] * 10, texts_key=lambda: text)
+    with TemporaryDirectory() as folder:
+        try:
+            encoder = build_encoder(config, Settings.of(config), objective, source, Path(folder), None)
+            objective.check_encoder(encoder)
+        except UnfitError as error:
+            return str(error)
+        except UserError:
+            pass  # the run itself reports it
+    return ""
+
+
+def write(
+    frame: pd.DataFrame,
+    runs: Mapping[str, Run],
+    folder: Path,
+    out: Path,
+    queries: Sequence[str] | None,
+    notes: Sequence[str],
+) -> None:
+    """Writes the page and prints its path.
+
+    Args:
+        frame: wide frame of finished runs, and of starts evaluated on SentEval.
+        runs: by the name of their folder in ``folder``.
+        out: the page.
+        queries: sentences whose neighbours are shown; None for some of held-out text.
+        notes: lines on the page.
+    """
+    from analysis import page
+    from encoders import load
+
+    trained = frame[frame["objective"] != BEFORE].reset_index(drop=True)
+    models = (
+        frame[frame["objective"] == BEFORE].drop_duplicates(["encoder", "seed"]).set_index(["encoder", "seed"])
+    )
+    journals, starts, first = [], [], dict[tuple[str, str], str]()
+    for row in trained.itertuples():
+        journal = page.read_journals(folder / row.run)
+        command = shlex.join(["python", "experiments/run.py", *runs[row.run].overrides])
+        journals.append({**journal, **runs[row.run].labels, "command": command})
+        start = models.loc[[(row.encoder, row.seed)]].iloc[0] if (row.encoder, row.seed) in models.index else {}
+        starts.append({**start, **journal["start"]})
+        first.setdefault((row.objective, row.encoder), row.run)
+    views, texts = list[page.View](), list[str]()
+    for name in {objective: name for (objective, _), name in [*first.items()][::-1]}.values():
+        view, texts = show_objective(runs[name].labels["objective"], configuration(runs[name]), folder / name)
+        views.insert(0, view)
+    sample = page.sample_sentences(texts, queries)
+    paths = page.write_page(
+        out,
+        trained,
+        pd.DataFrame(starts),
+        journals,
+        title=" × ".join(", ".join(dict.fromkeys(names)) for names in zip(*first, strict=True)),
+        notes=notes,
+        views=views,
+        sample=sample,
+        spaces={pair: page.embed(load(folder / name / EXPORT).eval(), sample) for pair, name in first.items()},
+        command=shlex.join(["python", "experiments/compare.py", *sys.argv[1:]]),
+    )
+    print(*paths, sep="\n")
+
+
+def show_objective(name: str, config: Mapping[str, Any], folder: Path) -> tuple[View, list[str]]:
+    """Returns what an objective does to held-out text, and that text; the run in ``folder`` has its tokenizer."""
+    from accelerate import Accelerator
+
+    from analysis.page import View
+    from experiments.building import build as build_parts
+    from experiments.building import build_components
+    from experiments.progress import Display
+
+    accelerator, display = Accelerator(cpu=True), Display(shown=False)
+    components = build_components(config)
+    parts = build_parts(config, components, Settings.of(config), accelerator, display, folder / "tokenizer")
+    objective, data, examples = parts.objective, parts.objective.own_data(), {}
+    for task in objective.tasks:
+        unit = data[task]["name"] if task in data else objective.requirements.unit
+        heading = f"{task}{': ' * bool(task)}{unit}, in the tokens of {config['names']['encoder']}"
+        examples[heading] = sample_examples(parts, task)
+    summary = " ".join((type(objective).__doc__ or "").split("\n\n")[0].split())
+    return View(name, summary, objective.formula, examples), parts.store.held_out_texts()
+
+
+def sample_examples(parts: Parts, task: str) -> list[Example]:
+    """Returns an example of each class, at most SHOWN, sampled from a readable held-out unit."""
+    from analysis.page import Example, show_rows, token_texts
+    from data.randomness import FIXED, generator
+
+    objective, data, format = parts.objective.tasks[task], parts.task_data[task], parts.encoder.format
+    numbers, sizes = data.dev.indices, parts.store.lengths if data.lengths is None else data.lengths
+    middle = abs(sizes[numbers].astype(int) - READABLE).argmin()
+    chosen = numbers[:NEIGHBOURS] if data.contiguous else [numbers[middle]]
+    units, texts = [data.units[int(i)] for i in chosen], token_texts(parts.encoder.tokenizer)
+    examples = dict[str, Example]()
+    for attempt in range(TRIES):
+        rng = generator(FIXED, attempt + 1)
+        sampled = [objective.sample(unit, format, rng) for unit in units]
+        batch, sources = objective.collate(sampled, format), objective.sources(sampled[0])
+        labels = {key: str(value.item()) for key, value in batch.numbers.items() if value.numel() == 1}
+        unit, rows = texts(units[0]) if sources else [], []
+        blocks = {
+            id(block): (role, block) for role, block in batch.tokens.items() if not sources or role in sources
+        }
+        for role, block in blocks.values():
+            roles = " = ".join(name for name, other in batch.tokens.items() if other is block)
+            decoder = getattr(objective, "tokenizer", None) if role in objective.part_names else None
+            names = token_texts(decoder) if decoder else texts
+            masked = "mlm" in objective.part_names
+            rows += show_rows(roles, block, names, format, unit=unit, sources=sources.get(role, ()), masked=masked)
+        examples.setdefault(str(labels), Example(unit, rows, labels))
+        if not labels or len(examples) == SHOWN:
+            break
+    return [*examples.values()]
 
 
 if __name__ == "__main__":
-    main()
+    call_command(compare, "compare", runs=True)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from data.environment import environment
-from data.errors import UserError
+from data.errors import UserError, reason
 
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"  # read by cuBLAS when a process' first product is computed
 
@@ -38,6 +38,6 @@ def deterministic(wanted: bool) -> Iterator[None]:
     except RuntimeError as error:
         if "deterministic" not in str(error):
             raise
-        raise UserError(f"deterministic=true: {str(error).splitlines()[0]:.200}") from error
+        raise UserError(reason(error), key="deterministic=true") from error
     finally:
         torch.set_deterministic_debug_mode(mode)

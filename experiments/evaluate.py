@@ -1,11 +1,11 @@
-"""Evaluates an encoder on SentEval, or by another evaluation: ``python experiments/evaluate.py --help``."""
+"""Evaluates models on SentEval, or by another evaluation: ``python experiments/evaluate.py --help``."""
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 
 sys.path.pop(0)  # this folder, which Python puts there
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -13,59 +13,38 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import experiments  # noqa: F401  # reports missing packages
 
 # isort: split
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
+from experiments.command import call_command, rendered_errors
 
-from analysis.settings import BUNDLED, EVALUATIONS, CheckedSettings, EvaluationSettings
-from data.errors import UserError
-from experiments.command import command
-from experiments.command_line import one_line_errors
-from experiments.overrides import NO_FORM, guess, typed
-from experiments.settings import require_models
+EVALUATIONS = {
+    "evaluate": "experiments.evaluation:evaluate",
+    "embed": "analysis.models:embed_sentences",
+    "probes": "analysis.probes:report_probes",
+    "wordsim": "analysis.wordsim:report_word_similarity",
+    "quora": "analysis.quora:report_duplicates",
+    "neighbours": "analysis.neighbours:report_neighbours",
+    "projection_map": "analysis.projection_map:draw_maps",
+    "masked_lm": "analysis.masked_lm:report_masked_lm",
+    "mteb": "analysis.mteb:report_mteb",
+    "table": "analysis.reporting.tables:report_table",
+    "plot": "analysis.reporting.plotting:draw_results",
+    "bootstrap": "analysis.reporting.bootstrap:report_differences",
+    "ranking": "analysis.reporting.ranking:report_ranking",
+    "ensemble": "analysis.reporting.ensemble:report_ensemble",
+    "download": "analysis.senteval.files.download:download_data",
+}
 
 
-def report(results: list[Path | None]) -> None:
-    """Compares the results of a sweep in one table."""
-    from experiments import evaluation  # late, as below
-
-    if len(paths := [path for path in results if path is not None]) > 1:
-        evaluation.compare(paths)
-
-
-@command("evaluate", EvaluationSettings, report=report)
-def senteval(settings: EvaluationSettings) -> Path | None:
-    require_models("model", [settings.model])
-    from experiments import evaluation  # late: its imports take seconds, and mistakes are reported before
-
-    if settings.embed is not None:
-        evaluation.embed(settings)
-        return None
-    if settings.ensemble is not None:
-        return evaluation.combine(settings)
-    return evaluation.evaluate_model(settings, several=HydraConfig.get().mode == RunMode.MULTIRUN)
+def quote_names(argument: str) -> str:
+    """Quotes "name=folder" in a list, as Hydra's grammar has no "=" in values."""
+    key, equals, value = argument.partition("=")
+    return argument if "'" in value else key + equals + re.sub(r"[^\[\],]+=[^\[\],]*", r"'\g<0>'", value)
 
 
 def main() -> None:
-    name = next((text for text in sys.argv[1:] if text in EVALUATIONS), None)
-    if name is None:
-        with one_line_errors():
-            wrong = sys.argv[1] if sys.argv[1:] else ""
-            folder = "/" in wrong or any((place / wrong).is_dir() for place in (BUNDLED, Path()))
-            if wrong and "=" not in wrong and folder:
-                raise UserError(f"{wrong}: {NO_FORM} Did you mean {typed('model', wrong)}?")
-            if re.fullmatch(r"\w+", wrong):
-                hint = guess(wrong, EVALUATIONS) or f" Available: {', '.join(EVALUATIONS)}."
-                raise UserError(f"{wrong}: no such evaluation, and not of the form key=value.{hint}")
-        senteval()
-        return
-    sys.argv.remove(name)
-
-    @command(name, EVALUATIONS[name])
-    def evaluation(settings: CheckedSettings) -> None:
-        require_models("models", getattr(settings, "models", ()))
-        importlib.import_module(settings.module).run(settings)  # late, as above
-
-    evaluation()
+    name = sys.argv.pop(1) if sys.argv[1:2] and sys.argv[1] in EVALUATIONS else "evaluate"
+    sys.argv[1:] = map(quote_names, sys.argv[1:])
+    with rendered_errors():  # of imports, too
+        call_command(resolve_name(EVALUATIONS[name]), name)
 
 
 if __name__ == "__main__":

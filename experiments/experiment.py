@@ -2,54 +2,48 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
 from accelerate import Accelerator
 
-from analysis.figures import training
+from analysis import run_figure
 from analysis.held_out import card_scores, quick_table
 from analysis.quick import VERSION
-from analysis.runs import probes_version, read_lines, special
+from analysis.runs import read_lines
 from data.display import duration
 from data.errors import UserError
-from data.files import atomic_write, read_yaml, write_json
-from encoders.concatenated import Concatenated
+from data.files import atomic_write, read_json, read_yaml, write_json
 from encoders.export import model_card
 from encoders.kernels import float32_products
-from experiments import budget, building, checkpoint, compose
-from experiments.building import Parts
-from experiments.continuation import choice_of
+from experiments import budget, building, checkpoint
+from experiments.building import Components, Parts
+from experiments.config import argument
 from experiments.determinism import deterministic
-from experiments.optimizer import STARTS, Optimizer
-from experiments.overrides import typed
-from experiments.processes import all_threads, precision_of, start_processes
+from experiments.optimizer import start_of
+from experiments.processes import DTYPES, all_threads, precision_of, start_processes
 from experiments.progress import Display
-from experiments.run_folder import RunFolder, environment, overrides, packing
-from experiments.schedules import Schedule
+from experiments.run_folder import environment, set_steps, write_config
 from experiments.settings import Settings
 from experiments.trainer import Trainer
 from objectives.base import TaskData
 
 Scorer = Callable[[str], dict[str, float | None]]
 SAMPLED_BATCHES = 4  # of each task, sampled to estimate the tokens of a batch
-SLOWER = 1.2  # ratio of speeds from which a precision is called the slower one
 DEV_BATCHES, PLATEAU_BATCHES = 8, 64  # evaluated on; the latter where the learning rate depends on the result
-LONGEST_NAME = 60  # characters of a run folder's name, without the time
 ON_CARD = ("objective", "encoder", "optimizer", "schedule", "budget", "accumulation", "gradient_norm", "seed")
 
 
-def run(config: dict[str, Any]) -> Path:
-    """Trains, evaluates and exports an encoder; returns the run's folder.
+def run(config: dict[str, Any], path: Path, components: Components) -> None:
+    """Trains, evaluates and exports an encoder.
 
     Args:
-        config: checked configuration, as ``compose.check`` returns it.
+        config: checked configuration.
+        path: the run's folder.
+        components: the components that ``config`` describes.
 
     Raises:
         UserError: for errors that the user can fix.
@@ -57,58 +51,38 @@ def run(config: dict[str, Any]) -> Path:
     """
     settings = Settings.of(config)
     accelerator = start_processes(settings)
-    if settings.processes not in (None, accelerator.num_processes):  # run.py starts them
-        raise UserError(
-            f"processes={settings.processes}: {accelerator.num_processes} are running; start the run with "
-            "python experiments/run.py."
-        )
-    path = Path(settings.run_dir) if settings.run_dir else None
-    folder = None
-    if accelerator.is_main_process:  # only the first process writes
-        folder = RunFolder(path, name=_name(config, accelerator), resume=settings.resume is not None)
-        path = folder.path
-    try:
-        # What is not in half precision: torch would use TF32 in cuDNN's recurrent layers.
-        with float32_products("fp32"), deterministic(settings.deterministic):
-            _run(config, settings, accelerator, path or Path(), folder)
-    finally:
-        if folder is not None:
-            folder.close()
-    return path or Path()
+    # Outside half precision, torch would use TF32 in cuDNN's recurrent layers.
+    with float32_products("fp32"), deterministic(settings.deterministic):
+        run_stages(config, settings, components, accelerator, path)
 
 
-def _run(
-    config: dict[str, Any], settings: Settings, accelerator: Accelerator, path: Path, folder: RunFolder | None
+def run_stages(
+    config: dict[str, Any], settings: Settings, components: Components, accelerator: Accelerator, path: Path
 ) -> None:
     display = Display(shown=accelerator.is_main_process, verbose=settings.verbose)
-    display.fact("run", str(path))
-    schedule: Schedule = compose.build(config["schedule"], "schedule")
-    stored = read_yaml(path / "config.yaml")["budget"] if settings.resume else config["budget"]
-    steps_changed = config["budget"].get("steps") != stored.get("steps")
+    schedule, optimizer, evaluation = components.schedule, components.optimizer, components.evaluation
+    steps = config["budget"]["steps"]
+    steps_changed = settings.resume and steps != read_yaml(path / "config.yaml")["budget"]["steps"]
+    if steps_changed and not schedule.extendable:
+        hint = "schedule=wsd and constant have rates that do not."
+        raise UserError("the learning rate of this run depends on its length", key="budget.steps", hint=hint)
     if settings.resume and checkpoint.is_finished(path / "checkpoints") and (path / "encoder").is_dir():
         if steps_changed:
-            raise UserError(
-                f"resume={path}: the run is finished and its optimizer state was deleted, so budget.steps cannot "
-                f"be changed. To train further, start a new run from its encoder: {_warm_start(config, path)}"
-            )
-        display.say(
-            f"The run is finished. To train further, start a new run from its encoder: {_warm_start(config, path)}"
-        )
+            raise UserError("the run is finished and has no optimizer state", key="budget.steps")
+        display.say(f"The run is finished. {argument('warm_start', path)} starts a new run from its encoder.")
         return
 
     # Build
     rank, world = accelerator.process_index, accelerator.num_processes
-    evaluation = compose.build(config["evaluation"], "evaluation") if config.get("evaluation") else None
-    optimizer: Optimizer = compose.build(config["optimizer"], "optimizer")
-    _require_a_step(schedule, *map(optimizer.rate, STARTS))
-    parts = building.build(config, settings, accelerator, display, path / "tokenizer" if settings.resume else None)
+    tokenizer = path / "tokenizer" if settings.resume else None
+    parts = building.build(config, components, settings, accelerator, display, tokenizer)
     if accelerator.device.type == "mps" and getattr(parts.objective, "cache_chunk", None):
         # torch's checkpointing keeps no random state of that device: the second pass would use another dropout
         # mask.
-        raise UserError("objective.cache_chunk is exact on cpu and cuda only: leave it out on device=mps.")
+        raise UserError("exact on cpu and cuda only", key="objective.cache_chunk")
 
     # Plan
-    plan = _plan(config, settings, parts)
+    plan = make_plan(components.budget, settings, parts)
     dev_batches = settings.dev_batches or (PLATEAU_BATCHES if schedule.uses_dev_metric else DEV_BATCHES)
     dev_scores = getattr(evaluation, "dev_scores", None)
     trainer = Trainer(
@@ -123,18 +97,19 @@ def _run(
         steps=plan.steps,
         folder=path,
         display=display,
-        start=parts.start,
+        start=start_of(parts.encoder),
         extra_scores=None if dev_scores is None else all_threads(world)(dev_scores),
         extra_scores_every=getattr(evaluation, "every", None),
     )
-    _require_a_step(schedule, (trainer.peak_lr, trainer.peak_lr_key))
+    if trainer.peak_lr < schedule.stop:  # training would end before its first step
+        raise UserError(f"must be at least schedule.stop={schedule.stop:g}", key=trainer.peak_lr_key)
     _show_plan(display, parts, plan, trainer)
-    if folder is not None and settings.resume is None:
-        _describe(folder, config, parts, trainer)
+    if accelerator.is_main_process and settings.resume is None:
+        describe_run(config, parts, trainer)
     if settings.resume is not None:
         trainer.resume()
-        if folder is not None:
-            folder.set_steps(config["budget"].get("steps"))
+        if accelerator.is_main_process:
+            set_steps(path, steps)
         display.say(f"Resuming after step {trainer.state.step:,} of {plan.steps:,}.")
 
     # Train
@@ -167,8 +142,8 @@ def _scorer(evaluation: Any, parts: Parts, seed: int, display: Display, processe
     def score(name: str) -> dict[str, float | None]:
         display.say(f"Evaluating {name} ...", style="dim")
         with all_threads(processes):
-            found: dict[str, float | None] = evaluation(parts.encoder, texts, seed=seed)
-        return found
+            scores: dict[str, float | None] = evaluation(parts.encoder, texts, seed=seed)
+        return scores
 
     return score
 
@@ -177,15 +152,10 @@ def _start_scores(path: Path, trainer: Trainer, scorer: Scorer) -> dict[str, flo
     """Scores of the encoder before training, which a resumed run reads from ``quick.json``."""
     quick = path / "quick.json"
     if trainer.state.step and quick.exists():
-        content = json.loads(quick.read_text())
-        try:
-            same = probes_version(content) == VERSION  # else a run begun with an earlier classifier of the probes
-        except ValueError as error:
-            raise UserError(f"{path}: {error}.") from None
-        return {key: value for key, value in content["start"].items() if same or not key.startswith("probe_")}
-    found = scorer("the initial encoder")
-    write_json(quick, {"weights": trainer.encoder.weights, "version": VERSION, "start": found})
-    return found
+        return dict(read_json(quick)["start"])
+    scores = scorer("the initial encoder")
+    write_json(quick, {"weights": trainer.encoder.weights, "version": VERSION, "start": scores})
+    return scores
 
 
 def _finish(
@@ -209,7 +179,7 @@ def _finish(
         from experiments import evaluation as senteval  # late: it takes seconds
 
         with all_threads(trainer.processes.count):
-            senteval.evaluate_run(evaluation, path, settings, display)
+            senteval.evaluate_run(evaluation, path, settings)
     checkpoint.finish(trainer.checkpoints)
 
 
@@ -225,58 +195,26 @@ def _with_resume_hint(trainer: Trainer) -> Iterator[None]:
         raise
 
 
-def _name(config: dict[str, Any], accelerator: Accelerator) -> str:
-    """Returns the name of a new run folder: what is trained, the seed, and those overrides that are short."""
-    name = "-".join(str(config["names"][key]) for key in ("objective", "encoder", "corpus"))
-    several = f"-{accelerator.num_processes}p" if accelerator.num_processes > 1 else ""
-    name += f"-{config['seed']}{several}"
-    for text in special(overrides()):
-        key, _, value = text.lstrip("+~").partition("=")
-        change = f"-{key.rpartition('.')[2]}-{value}"
-        if len(name + change) <= LONGEST_NAME and re.fullmatch(r"[\w.-]+", change, re.ASCII):
-            name += change
-    return name
-
-
-def _plan(config: dict[str, Any], settings: Settings, parts: Parts) -> budget.Plan:
+def make_plan(amount: budget.Budget, settings: Settings, parts: Parts) -> budget.Plan:
     """Computes the run's length from the size of a few batches of all processes together."""
     batches = parts.batches("train", settings.seed)
-    epoch = batches.batches_per_epoch  # raises a UserError if there are too few examples
-    found: budget.Plan = compose.build(config["budget"], "budget").plan(
+    return amount.plan(
         step_flops=parts.objective.step_flops(parts.encoder) * settings.accumulation,
         step_tokens=batches.mean_tokens(SAMPLED_BATCHES) * settings.accumulation,
-        steps_per_epoch=epoch / settings.accumulation,
+        steps_per_epoch=batches.batches_per_epoch / settings.accumulation,
     )
-    return found
 
 
-def _require_a_step(schedule: Schedule, *rates: tuple[float, str]) -> None:
-    """Refuses peak learning ``rates`` (with the keys that set them) if training would end before its first step.
+def describe_run(config: dict[str, Any], parts: Parts, trainer: Trainer) -> None:
+    """Writes configuration, environment and tokenizer of a new run.
 
-    Raises:
-        UserError: naming the key to change.
+    The configuration gets the learning rate and the corpus' pinned settings.
     """
-    rate, key = max(rates)
-    if rate < schedule.stop:
-        raise UserError(
-            f"{key}={rate:g} is below schedule.stop={schedule.stop:g}, so that no step would be trained: raise it "
-            "or lower schedule.stop."
-        )
-
-
-def _describe(folder: RunFolder, config: dict[str, Any], parts: Parts, trainer: Trainer) -> None:
-    """Fills in the learning rate and the corpus' pinned settings; describes a new run in its folder.
-
-    That is configuration, environment and tokenizer.
-    """
-    accelerator = trainer.accelerator
-    precision = precision_of(accelerator)
-    about = environment(accelerator.device, precision, accelerator.num_processes)
-    about |= packing(parts.encoder, accelerator.device, precision)
     config["optimizer"]["lr"] = trainer.peak_lr
     config["corpus"] |= parts.source.pinned()
-    parts.encoder.tokenizer.save_pretrained(folder.path / "tokenizer")
-    folder.describe(config | {"names": config["names"] | parts.identity()}, about)
+    parts.encoder.tokenizer.save_pretrained(trainer.folder / "tokenizer")
+    write_json(trainer.folder / "environment.json", environment(trainer.accelerator, parts.encoder))
+    write_config(trainer.folder, config | {"names": config["names"] | parts.identity()})
 
 
 def _show_plan(display: Display, parts: Parts, plan: budget.Plan, trainer: Trainer) -> None:
@@ -295,28 +233,16 @@ def _show_plan(display: Display, parts: Parts, plan: budget.Plan, trainer: Train
     display.fact("encoder", f"{parts.encoder.origin}; weights: {parts.encoder.weights}")
     if not accelerator.is_main_process:
         return
-    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(accelerator.mixed_precision, torch.float32)
     count = accelerator.num_processes
     with all_threads(count):  # on a CPU all processes share its cores
-        products = budget.flops_per_second(accelerator.device, dtype)
-        in_fp32 = (
-            budget.flops_per_second(accelerator.device, torch.float32) if dtype != torch.float32 else products
-        )
-    speed = budget.EFFICIENCY * products
-    if accelerator.device.type != "cpu":
-        speed *= count
+        products = budget.flops_per_second(accelerator.device, DTYPES[precision_of(accelerator)])
+    speed = budget.EFFICIENCY * products * (1 if accelerator.device.type == "cpu" else count)
     display.fact(
         "plan",
         f"{plan.steps:,} steps, about {plan.tokens:,.0f} tokens, {plan.epochs:,.2f} epochs, "
         f"{plan.flops:.1e} floating-point operations, about {duration(plan.flops / speed)} of training here",
     )
-    if in_fp32 > SLOWER * products:  # a processor without such instructions
-        display.warn(
-            f"Matrix products take {in_fp32 / products:.1f} times as long in {precision_of(accelerator)} as in "
-            "fp32 here: precision=fp32 is faster."
-        )
-    why = f": {parts.start_reason}" if trainer.peak_lr_key != "optimizer.lr" else ""
-    rate = f"peak learning rate {trainer.peak_lr:g} ({trainer.peak_lr_key}{why})"
+    rate = f"peak learning rate {trainer.peak_lr:g} ({trainer.peak_lr_key})"
     display.fact("optimizer", f"{type(trainer.optimizer_settings).__name__}, {rate}")
 
 
@@ -393,20 +319,9 @@ def _show_scores(
 ) -> None:
     """Prints the scores, and what can be done with the run."""
     names = config["names"]
-    # A fallback is another model than the name says, so the title names it; several encoders would not fit.
-    one = not isinstance(parts.encoder, Concatenated)
-    start = parts.encoder.origin if one and parts.encoder.untrained else parts.encoder.weights
-    title = f"{names['objective']} · {names['encoder']} · {names['corpus']} (weights: {start})"
+    title = f"{names['objective']} · {names['encoder']} · {names['corpus']} (weights: {parts.encoder.weights})"
     display.console.print(quick_table(scores, title=title, facts=scores["facts"]))
-    figures = training.draw(folder)
-    display.fact("figure", str(next((path for path in figures if path.suffix == ".png"), figures[0])))
+    if scores["facts"]["steps"]:
+        display.fact("figure", str(run_figure.draw(folder)[0]))
     display.fact("encoder", f'encoders.load({str(folder / "encoder")!r}).encode(["A sentence."])')
-    display.fact(
-        "next", f"python experiments/runs.py   (all runs)   {_warm_start(config, folder)}   (train further)"
-    )
-
-
-def _warm_start(config: dict[str, Any], folder: Path) -> str:
-    """Returns the command that starts a new run with the encoder of the run in ``folder``."""
-    choice = choice_of(config["encoder"]["_target_"], str(config["names"]["encoder"]))
-    return f"python experiments/run.py {typed('warm_start', folder)} encoder={choice}"
+    display.fact("next", f"python experiments/runs.py {folder.parent}   (lists all runs)")

@@ -14,7 +14,7 @@ NOTED = "Stopping after this step; a second interrupt stops at once.\n"
 
 
 @contextmanager
-def handled(handlers: Mapping[signal.Signals, Any]) -> Iterator[None]:
+def signal_handlers(handlers: Mapping[signal.Signals, Any]) -> Iterator[None]:
     """Sets ``handlers`` of signals, as ``signal.signal`` takes them, inside the block; in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -30,7 +30,7 @@ def handled(handlers: Mapping[signal.Signals, Any]) -> Iterator[None]:
 @contextmanager
 def terminations() -> Iterator[None]:
     """Turns a request to terminate into an interrupt, so that commands clean up as after Ctrl-C."""
-    with handled({signal.SIGTERM: signal.default_int_handler}):
+    with signal_handlers({signal.SIGTERM: signal.default_int_handler}):
         yield
 
 
@@ -46,5 +46,5 @@ def noted_interrupts() -> Iterator[threading.Event]:
         if os.environ.get("RANK", "0") == "0":
             os.write(2, NOTED.encode())  # print() may have been interrupted, and cannot be called twice at once
 
-    with handled(dict.fromkeys((signal.SIGINT, signal.SIGTERM), note)):
+    with signal_handlers(dict.fromkeys((signal.SIGINT, signal.SIGTERM), note)):
         yield interrupted

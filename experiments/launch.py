@@ -16,71 +16,68 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import get_int_from_env
 from torch import distributed, multiprocessing
 
 from data.environment import environment
 from data.errors import UserError
-from experiments import building, compose, experiment
-from experiments.command_line import Ended, one_line_errors
-from experiments.interrupts import handled
-from experiments.processes import on_cpu
+from experiments.interrupts import signal_handlers, terminations
 from experiments.settings import Settings
 
 MOST = 8  # processes by default: each takes about a GiB with a small encoder
 ENDING_SECONDS = 2.0  # until a process that closed its connections has an exit status
-# The variables that Accelerate reads.
-LAUNCHERS = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 HOST, LOOPBACK = "127.0.0.1", "lo0" if sys.platform == "darwin" else "lo"
-READY = "ready"  # how many of the others have started
+READY, ERROR = "ready", "error"  # keys of the store: number of started processes, message of one that failed
 
 
-def run(config: dict[str, Any]) -> Path:
-    """Runs a checked ``config`` in as many processes as it asks for; returns the run's folder.
+def run(config: dict[str, Any], path: Path) -> None:
+    """Trains, evaluates and exports an encoder, in as many processes as ``config`` asks for.
+
+    Args:
+        config: checked configuration.
+        path: the run's folder.
 
     Raises:
         UserError: for errors that the user can fix.
         KeyboardInterrupt: if the run was interrupted and can be resumed.
     """
     settings = Settings.of(config)
-    if launched := _launched():
-        if settings.resume is None and settings.processes not in (None, launched):
-            raise UserError(
-                f"processes={settings.processes}: the launcher started {launched}. Leave processes= out."
-            )
-        return experiment.run(config | {"processes": launched})
-    cores, cpu = torch.get_num_threads(), on_cpu(settings)
-    sizes = {task.batch_size for task in compose.build(config["objective"], "objective").tasks.values()}
-    count = settings.processes or (_fitting(sizes, cores) if cpu and settings.threads is None else 1)
-    building.require_division(sizes, count)
-    if not cpu and count > max(1, torch.cuda.device_count()):  # one on mps
-        raise UserError(f"processes={count}: there are fewer GPUs. processes=1 or device=cpu works here.")
-    if cpu and count > (most := max(MOST, os.cpu_count() or 1)):
-        raise UserError(f"processes must be at most {most} on this machine. Got {count} instead.")
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available.get(settings.device, True):
+        raise UserError("this machine has no such GPU", key=f"device={settings.device}")
+    from experiments import building, experiment, processes  # takes seconds
+
+    components = building.build_components(config)
+    if "WORLD_SIZE" in os.environ:  # set by torchrun and accelerate launch
+        experiment.run(config | {"processes": int(os.environ["WORLD_SIZE"])}, path, components)
+        return
+    cores, cpu = torch.get_num_threads(), processes.on_cpu(settings)
+    sizes = {task.batch_size for task in components.objective.tasks.values()}
+    count = settings.processes or (fitting_processes(sizes, cores) if cpu and settings.threads is None else 1)
+    devices = max(MOST, os.cpu_count() or 1) if cpu else max(1, torch.cuda.device_count())  # one on mps
+    if count > devices or any(size % count for size in sizes):
+        raise UserError(f"must divide batches of {sizes} and be at most {devices} here", key=f"processes={count}")
     config = config | {"processes": count}
     if cpu:
         config["threads"] = settings.threads or max(1, cores // count)
     try:
-        return experiment.run(config) if count == 1 else _run(config, count)
+        if count == 1:
+            experiment.run(config, path, components)
+        else:
+            run_processes(config, path, components, count)
     finally:
         torch.set_num_threads(cores)  # a sweep's next job counts them again
 
 
-def _launched() -> int:
-    """Returns the number of processes that torchrun, Accelerate or MPI started, 0 if none of them did."""
-    try:
-        return get_int_from_env(LAUNCHERS, 0)
-    except ValueError:
-        raise UserError(f"{', '.join(LAUNCHERS)}: where one is set it must be a whole number.") from None
-
-
-def _fitting(sizes: set[int], cores: int) -> int:
+def fitting_processes(sizes: set[int], cores: int) -> int:
     """Returns the number of processes that divides all batch ``sizes`` and leaves the fewest cores idle."""
     counts = [count for count in range(1, min(cores, MOST) + 1) if not any(size % count for size in sizes)]
     return max(counts, key=lambda count: (count * (cores // count), count))
 
 
-def _run(config: dict[str, Any], count: int) -> Path:
+def run_processes(config: dict[str, Any], path: Path, components: Any, count: int) -> None:
+    """Runs in this process, with its ``components``, and ``count - 1`` others."""
+    from experiments import experiment
+
     # This process keeps the store where all of them meet; nothing listens beyond this machine.
     listening = socket.create_server((HOST, 0))
     port = listening.getsockname()[1]
@@ -97,22 +94,22 @@ def _run(config: dict[str, Any], count: int) -> Path:
     }
     if config["threads"] is not None:
         variables["OMP_NUM_THREADS"] = str(config["threads"])
-    with handled({signal.SIGINT: signal.SIG_IGN}):  # until they train; this process ends them
+    with signal_handlers({signal.SIGINT: signal.SIG_IGN}):  # until they train; this process ends them
         others: Any = multiprocessing.start_processes(
-            _join_in, (config, variables), nprocs=count - 1, join=False, start_method="spawn"
+            join_in, (config, path, variables), nprocs=count - 1, join=False, start_method="spawn"
         )
     try:
         while store.add(READY, 0) < count - 1:  # one that dies before they meet would be waited for
             others.join(0.1)
         with environment(variables | {"RANK": "0", "LOCAL_RANK": "0"}):
-            return experiment.run(config)
+            experiment.run(config, path, components)
     except multiprocessing.ProcessExitedException as ended:
-        raise _end(ended, count) from ended
+        raise end(ended, store) from ended
     except RuntimeError as error:  # what a collective raises when another process ends
         try:
             others.join(ENDING_SECONDS)
         except multiprocessing.ProcessExitedException as ended:
-            raise _end(ended, count, getattr(error, "__notes__", ())) from error
+            raise end(ended, store, getattr(error, "__notes__", ())) from error
         raise
     finally:
         for process in others.processes:
@@ -122,22 +119,30 @@ def _run(config: dict[str, Any], count: int) -> Path:
             distributed.destroy_process_group()
 
 
-def _join_in(place: int, config: dict[str, Any], variables: Mapping[str, str]) -> None:
+def join_in(place: int, config: dict[str, Any], path: Path, variables: Mapping[str, str]) -> None:
     """Runs one of the other processes."""
+    from experiments import building, experiment
+
     rank = str(place + 1)
     os.environ.update(variables, RANK=rank, LOCAL_RANK=rank)
-    with one_line_errors():
-        distributed.TCPStore(HOST, int(variables["MASTER_PORT"]), is_master=False).add(READY, 1)
-        experiment.run(config)
+    store = distributed.TCPStore(HOST, int(variables["MASTER_PORT"]), is_master=False)
+    store.add(READY, 1)
+    try:
+        with terminations():
+            experiment.run(config, path, building.build_components(config))
+    except UserError as error:  # mostly all processes have the same one
+        store.set(ERROR, str(error))
+        sys.exit(UserError.status)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
-def _end(ended: multiprocessing.ProcessExitedException, count: int, notes: Sequence[str] = ()) -> BaseException:
-    """Returns the exception that ends the run because another process ``ended``; ``notes`` say how to go on."""
-    status = ended.exit_code
-    if status == UserError.status:  # it has printed its line
-        return Ended(status)
-    if status == 130:
+def end(
+    ended: multiprocessing.ProcessExitedException, store: distributed.TCPStore, notes: Sequence[str] = ()
+) -> BaseException:
+    """Returns the exception that ends the run because another process ended; ``notes`` say how to go on."""
+    if ended.exit_code == 130:
         return KeyboardInterrupt()
-    name = signal.Signals(-status).name if status < 0 else f"status {status}"
-    what = f"Process {ended.error_index + 2} of {count} ended ({name}), possibly out of memory"
-    return UserError(" ".join(filter(None, (f"{what}: processes=1 needs less.", *notes))))
+    if ended.exit_code == UserError.status:
+        return UserError(store.get(ERROR).decode())
+    return UserError(f"{ended}, possibly out of memory", key="processes", hint=" ".join(notes))

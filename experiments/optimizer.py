@@ -6,17 +6,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
+from data.errors import UserError
 from data.ranges import Below1, Positive, Weight
-from data.schema import require
 from encoders.base import Encoder
 
 Start = Literal["trained", "bundled", "untrained"]  # published weights, small ones trained here, random ones
-STARTS: tuple[Start, ...] = get_args(Start)
 
 
 def tables_of(modules: Iterable[nn.Module]) -> list[torch.Tensor]:
@@ -28,7 +27,7 @@ def start_of(encoder: Encoder) -> Start:
     """Returns how the weights of ``encoder`` begin."""
     if encoder.untrained:
         return "untrained"
-    return "trained" if encoder.weights == "pretrained" else "bundled"
+    return "trained" if encoder.weights in ("pretrained", "own") else "bundled"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +41,6 @@ class Optimizer(ABC):
 
     lr: Positive | None
     weight_decay: Weight = 0.0
-
-    def __post_init__(self) -> None:
-        require(type(self), vars(self), "optimizer")
 
     def rate(self, start: Start) -> tuple[float, str]:
         """The peak learning rate of weights of the kind ``start``, and the key that sets it."""
@@ -169,9 +165,8 @@ class Muon(AdamW):
     momentum: Below1 = 0.95
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not self.correct_bias:
-            raise ValueError("optimizer.correct_bias=false is for AdamW only.")
+            raise UserError("false is for AdamW only", key="optimizer.correct_bias")
 
     def build(
         self, parameters: Iterable[nn.Parameter], tables: Iterable[torch.Tensor] = ()

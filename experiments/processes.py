@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -16,6 +16,7 @@ from data.errors import UserError
 from data.tokenising import cores
 from experiments.settings import Settings
 
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 BUCKET = 16 * 2**20  # numbers that are averaged in one call
 
 
@@ -25,17 +26,10 @@ def start_processes(settings: Settings) -> Accelerator:
     Raises:
         UserError: if the machine lacks one of them.
     """
-    available: dict[str, Callable[[], bool]] = {
-        "cuda": torch.cuda.is_available,
-        "mps": torch.backends.mps.is_available,
-    }
-    if settings.device in available and not available[settings.device]():
-        gpu = "CUDA GPU" if settings.device == "cuda" else "Apple GPU"
-        raise UserError(f"device={settings.device}: this machine has no {gpu}; device=auto takes what there is.")
-    known = {"tensorboard": is_tensorboard_available, "wandb": is_wandb_available}
+    installed = {"tensorboard": is_tensorboard_available, "wandb": is_wandb_available}
     for tracker in settings.trackers:
-        if not known[tracker]():
-            raise UserError(f"trackers: {tracker} is not installed: pip install {tracker}.")
+        if not installed[tracker]():
+            raise UserError(f"{tracker} is not installed", key="trackers")
     # A sweep runs in one process, and Accelerate keeps the first run's precision otherwise.
     AcceleratorState._reset_state(reset_partial_state=not torch.distributed.is_initialized())
     cpu = on_cpu(settings)
@@ -46,7 +40,7 @@ def start_processes(settings: Settings) -> Accelerator:
         )
         precision = "bf16" if has_bf16 else "fp32"
     if precision == "fp16" and cpu:
-        raise UserError("precision=fp16 needs a GPU: bf16 and fp32 work on a CPU.")
+        raise UserError("needs a GPU", key="precision=fp16")
     mixed = "no" if precision == "fp32" else precision
     accelerator = Accelerator(
         cpu=cpu,

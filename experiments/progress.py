@@ -1,16 +1,15 @@
-"""Progress of one task or several: a live display on a terminal, a plain line now and then elsewhere."""
+"""Progress of one task or several: bars on a terminal, a line a minute elsewhere."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, Task, TextColumn
 
-from data.display import FIRST_SECONDS, Clock, Pace, duration, printable
+from data.display import DAY, Pace, duration, printable
 
 
 class Row(NamedTuple):
@@ -20,13 +19,13 @@ class Row(NamedTuple):
         title: its name.
         done: how much of it.
         total: how much there is: 1.0 for shares, an int for things that are counted, None if it is not known.
-        text: shown behind it; None: the time left.
+        text: shown behind it.
     """
 
     title: str
     done: float
     total: float | None = 1.0
-    text: str | None = None
+    text: str = ""
 
     @property
     def amount(self) -> str:
@@ -54,8 +53,7 @@ class Display:
         self.say(f"{name:<11} {text}")
 
     def say(self, text: str, style: str | None = None) -> None:
-        lines = "\n".join(map(printable, text.split("\n")))
-        self.console.print(lines, style=style, markup=False, emoji=False, soft_wrap=True)
+        self.console.print(printable(text), style=style, markup=False, emoji=False, soft_wrap=True)
 
     def warn(self, text: str) -> None:
         self.say(text, style="yellow")
@@ -66,78 +64,57 @@ class Display:
 
         Its arguments: what is done, the total, further text, and whether the update is one of the log.
         """
-        with self.rows(title) as show:
+        with self.rows() as show:
             show([Row(title, done, total)])
 
-            def update(done: float, total: float | None, text: str, logged: bool = False) -> None:
-                show([Row(title, done, total, text or None)], done == total or (logged and self._verbose))
+            def update(done: float, total: float | None, text: str = "", logged: bool = False) -> None:
+                show([Row(title, done, total, text)], done == total or (logged and self._verbose))
 
             yield update
 
     @contextmanager
-    def rows(self, title: str) -> Iterator[Callable[..., None]]:
+    def rows(self) -> Iterator[Callable[..., None]]:
         """Shows the progress of tasks; yields a function of the rows of all that are under way.
 
-        Without a terminal it prints a line as ``Pace`` allows, and at once where its second argument is true; the
-        ``title`` is announced if nothing was printed by then.
+        Without a terminal it prints a line as ``Pace`` allows, and at once where its second argument is true.
         """
-        clocks: dict[str, Clock] = {}
+        pace, tasks, plain = Pace(), dict[str, Task](), not self.console.is_terminal
+        title, text = (TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[text]"))
+        with Progress(
+            title,
+            BarColumn(30),
+            text,
+            console=self.console,
+            transient=True,
+            disable=plain,
+            speed_estimate_period=DAY,
+        ) as live:
 
-        def text(row: Row) -> str:
-            if row.text is not None or not row.total:
-                return row.text or ""
-            if row.title not in clocks:
-                clocks[row.title] = Clock()
-                clocks[row.title].restart(row.done / row.total)  # what was done before took no time here
-            clocks[row.title].share = row.done / row.total
-            return clocks[row.title].left()
-
-        def line(rows: Sequence[Row]) -> str:
-            return "; ".join(f"{row.title} {row.amount}  {text(row)}".rstrip() for row in rows)
-
-        if not self.console.is_terminal:
-            pace = Pace()
-            announcement = threading.Timer(1.5 * FIRST_SECONDS, self.say, [f"{title} ..."])
-            announcement.daemon = True
-            announcement.start()
-
-            def plain(rows: Sequence[Row], now: bool = False) -> None:
-                found = line(rows)  # in any case, as the clocks start with the first
-                if pace.due(now):
-                    announcement.cancel()
-                    self.say(found)
-
-            try:
-                yield plain
-            finally:
-                announcement.cancel()
-            return
-        fields = (TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("amount", "text"))
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=30), *fields)
-        with Progress(*columns, TimeElapsedColumn(), console=self.console, transient=True) as live:
-            shown: dict[str, TaskID] = {}
-
-            def update(rows: Sequence[Row], now: bool = False) -> None:
-                for gone in shown.keys() - {row.title for row in rows}:
-                    live.remove_task(shown.pop(gone))
+            def show(rows: Sequence[Row], now: bool = False) -> None:
+                for gone in tasks.keys() - {row.title for row in rows}:
+                    live.remove_task(tasks.pop(gone).id)
                 for row in rows:
-                    if row.title not in shown:
-                        shown[row.title] = live.add_task(row.title, total=row.total, amount="", text="")
-                    task, amount = shown[row.title], row.amount
-                    live.update(task, completed=row.done, total=row.total, amount=amount, text=text(row))
-                if now and self._verbose:
-                    self.say(line(rows))
+                    if row.title not in tasks:
+                        live.add_task(row.title, total=row.total, text="")
+                        tasks[row.title] = live.tasks[-1]
+                    task = tasks[row.title]
+                    live.update(task.id, total=row.total, completed=row.done)
+                    parts = (row.amount, row.text, time_left(task.time_remaining))
+                    live.update(task.id, text="  ".join(filter(None, parts)))
+                if pace.due(now) if plain else now and self._verbose:
+                    self.say("; ".join(f"{name} {task.fields['text']}" for name, task in tasks.items()))
 
-            yield update
+            yield show
 
 
-def summary(parts: Mapping[str, float], tokens_per_second: float, seconds_left: float) -> str:
-    """Returns loss parts, speed and time left on one line."""
+def summary(parts: Mapping[str, float], tokens_per_second: float) -> str:
+    """Returns loss parts and speed on one line."""
     losses = "  ".join(f"{name} {value:.3f}" for name, value in parts.items())
-    return f"{losses}  {tokens_per_second:,.0f} tokens/s  {time_left(seconds_left)}"
+    return f"{losses}  {tokens_per_second:,.0f} tokens/s"
 
 
-def time_left(seconds: float) -> str:
-    """Returns "1:15 left", in minutes and seconds, or "3.2 h left"."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d} left" if minutes < 90 else f"{duration(seconds)} left"
+def time_left(seconds: float | None) -> str:
+    """Returns "1:15 left", in minutes and seconds, or "3.2 h left"; "" for None and 0."""
+    minutes, rest = divmod(round(seconds or 0), 60)
+    text = f"{minutes}:{rest:02d}" if minutes < 90 else duration(60 * minutes)
+    return f"{text} left" if seconds else ""

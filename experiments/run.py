@@ -9,21 +9,34 @@ from typing import Any
 sys.path.pop(0)  # this folder, which Python puts there
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments.command import command
+from experiments.command import run_command
 
 
-def report(folders: list[Path]) -> None:
-    """Lists the runs of a sweep, and their means over seeds."""
-    from experiments import runs  # late, as below
+def report(paths: list[Path]) -> None:
+    """Prints the runs of a sweep as a table, and writes it as a CSV file beside them."""
+    from analysis.runs import overview, read_runs
+    from data.display import csv_cell
 
-    runs.show_sweep(folders)
+    frame = read_runs(*paths, config=True)
+    table = paths[0].parent / f"sweep-{paths[0].name}.csv"
+    frame.map(csv_cell).to_csv(table, index=False)
+    print(overview(frame).to_string(index=False), f"table       {table}", sep="\n")
 
 
-@command(report=report)
-def main(config: dict[str, Any]) -> Path:
-    from experiments import launch  # late: its imports take seconds, and mistakes are reported before
+def train(config: dict[str, Any]) -> Path:
+    """Trains in a new folder, or in that of a resumed run; returns it."""
+    from experiments.run_folder import open_run_folder
 
-    return launch.run(config)
+    with open_run_folder(config) as path:
+        print(f"{'run':<11} {path}", flush=True)  # before imports that take seconds
+        from experiments import launch
+
+        launch.run(config, path)
+    return path
+
+
+def main() -> None:
+    run_command(train, report)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Lists the runs under a folder with what is special about each and its scores.
+"""Lists the runs in a folder with their scores.
 
-    python experiments/runs.py [folder] [sort=KEY] [where=CONDITIONS]
-    python experiments/runs.py runs sort=-senteval where='objective=declutr,optimizer.lr<1e-3,state=finished'
+    python experiments/runs.py [folder] [where=CONDITION] [sort=COLUMN] [format=text|csv]
+    python experiments/runs.py runs where="objective == 'declutr' and loss < 3" sort=-senteval
+    python experiments/runs.py where="`optimizer.lr` < 1e-3" format=csv > runs.csv
 
-Keys are those of a run's configuration (optimizer.lr), and run, state, steps, tokens, loss, recall@1, recall@5,
-probes (their mean) and senteval (the average over its tasks). sort=-KEY begins with the highest.
+where is a condition of pandas' DataFrame.query: texts in quotes, names with other signs in backticks. format=csv
+has all columns: names, amounts, scores, and the configurations' keys. sort=-COLUMN begins with the largest.
 """
 
 from __future__ import annotations
@@ -18,53 +19,52 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import experiments  # noqa: F401  # reports missing packages
 
 # isort: split
-from rich.table import Table
+from analysis.runs import overview, read_runs
+from data.display import csv_cell, printable
+from data.errors import UserError, reason
+from experiments.command import rendered_errors, split
+from experiments.config import unknown
 
-from analysis import run_tables, runs
-from data.display import wide_console
-from data.errors import UserError
-from experiments.command_line import HELP, one_line_errors, split
-from experiments.overrides import in_shell, nearest
+HINT = "As in where=\"objective == 'declutr' and `optimizer.lr` < 1e-3\"."
 
 
 def main() -> None:
-    with one_line_errors():
-        options = {"folder": "runs", "sort": "", "where": ""}
-        flags, given = split(sys.argv[1:], lambda _: options, HELP)
+    options = {"folder": "runs", "where": "", "sort": "", "format": "text"}
+    with rendered_errors():
+        flags, arguments = split(sys.argv[1:])
         if flags:
             print((__doc__ or "").rstrip())
             return
-        for text in given:
-            key, equals, value = text.partition("=")
-            if equals and key in options:
-                options[key] = value
-            elif equals and not Path(text).exists():
-                near = nearest(key, [*options, *runs.NAMED])
-                meant = f"folder={value}" if value and Path(value).is_dir() else f"where={text}"
-                meant = f"{near}={value}" if near in options else meant
-                raise UserError(f"{text}: no such option or folder. Did you mean {in_shell(meant)}?")
-            else:
-                options["folder"] = text
-        if not options["folder"]:
-            raise UserError("folder must not be empty: name the folder that holds the run folders (runs, say).")
-        every = runs.scan(Path(options["folder"]))
-        rows = run_tables.select(every, options["where"])
-        if every and not rows:
-            print(run_tables.none_selected(every, options["where"]))
-            return
-        show(run_tables.table(run_tables.sort(rows, options["sort"]) if options["sort"] else rows))
+        for text in arguments:
+            key, _, value = text.partition("=") if "=" in text else ("folder", "", text)
+            if key not in options:
+                raise unknown(key, key, options)
+            options[key] = value
+        print(list_runs(Path(options["folder"]), options["where"], options["sort"], options["format"]))
 
 
-def show(table: Table) -> None:
-    """Prints ``table`` as wide as it needs."""
-    wide_console(table, emoji=False).print(table)
+def list_runs(folder: Path, where: str = "", sort: str = "", form: str = "text") -> str:
+    """Returns a table of the runs in ``folder``; the arguments are those of the command.
 
-
-def show_sweep(folders: list[Path]) -> None:
-    """Prints the runs of a sweep, and their means over seeds."""
-    rows = [runs.read(folder) for folder in folders]
-    show(run_tables.table(rows))
-    show(run_tables.mean_table(rows))
+    Raises:
+        UserError: naming the key of an argument that is wrong.
+    """
+    frame, key = read_runs(folder, config=True), sort.removeprefix("-")
+    if form not in ("text", "csv"):
+        raise unknown("format", form, ("text", "csv"))
+    if key and key not in frame:
+        raise unknown("sort", key, frame.columns)
+    try:
+        frame = frame[frame.eval(where, engine="python")] if where else frame
+    except Exception as error:  # pandas raises many kinds
+        raise UserError(reason(error), key="where", hint=HINT) from error
+    frame = frame.sort_values(key, ascending=key == sort, kind="stable") if key else frame
+    if form == "csv":
+        return str(frame.map(csv_cell).to_csv(index=False, lineterminator="\n")).rstrip()
+    table = overview(frame)
+    broken = frame[frame["state"].str.startswith("broken")]
+    lines = [f"{run}: {state}" for run, state in zip(broken["run"], broken["state"], strict=True)]
+    return "\n".join([table.to_string(index=False) if len(table) else "No run.", *map(printable, lines)])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from data.ranges import Below1, Factor, Proportion, Share, SizeOrZero, Weight
-from data.schema import require
 
 
 class Schedule(ABC):
@@ -25,9 +24,6 @@ class Schedule(ABC):
     uses_dev_metric: ClassVar[bool] = False
     extendable: ClassVar[bool] = False
     stop = 0.0
-
-    def __post_init__(self) -> None:
-        require(type(self), vars(self), "schedule")
 
     @abstractmethod
     def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
@@ -54,9 +50,6 @@ class SlantedTriangular(Schedule):
         cut: share of the steps in which the rate rises.
         ratio: of the highest to the lowest rate.
         total: what the triangle spans, the optimiser's "steps", or the "instances" that are seen in them.
-
-    Raises:
-        ValueError: if ``cut`` is not between 0 and 1, or ``ratio`` is below 1.
     """
 
     cut: Proportion = 0.1
@@ -72,11 +65,7 @@ class SlantedTriangular(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class Linear(Schedule):
-    """Linear warm-up over the first ``warm_up`` of the steps, then linear decay to 0.
-
-    Raises:
-        ValueError: if ``warm_up`` is negative, or 1 or more.
-    """
+    """Linear warm-up over the first ``warm_up`` of the steps, then linear decay to 0."""
 
     warm_up: Below1 = 0.1
 
@@ -124,9 +113,6 @@ class Annealed(Schedule):
         decay: factor of each epoch.
         drop: further factor of each epoch after which dev accuracy did not exceed the best one so far.
         stop: learning rate below which training ends (InferSent's).
-
-    Raises:
-        ValueError: if a factor is not in (0, 1], or ``stop`` is negative.
     """
 
     uses_dev_metric: ClassVar[bool] = True

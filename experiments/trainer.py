@@ -26,40 +26,18 @@ from data.loader import Batches
 from data.randomness import DROPOUT, generator
 from encoders.base import Encoder
 from experiments import checkpoint, memory
+from experiments.checkpoint import State
+from experiments.config import argument
 from experiments.interrupts import noted_interrupts
 from experiments.optimizer import Optimizer, Start, tables_of
-from experiments.overrides import typed
 from experiments.processes import Processes
-from experiments.progress import Display, summary, time_left
+from experiments.progress import Display, summary
 from experiments.run_folder import Journal
 from experiments.schedules import Schedule
 from experiments.settings import Settings
 from objectives.base import Objective
 
 PROJECT = "sentence-objectives"  # project name in trackers
-
-
-@dataclass
-class State:
-    """Counters of the loop, which a checkpoint's ``state.json`` keeps.
-
-    Attributes:
-        step: optimiser steps done.
-        tokens: tokens seen, over all processes.
-        seconds: time spent in training.
-        best: {"step", "value"} of the best dev metric so far, or None.
-        accuracy: best dev accuracy after an epoch so far, if the schedule uses it.
-        drops: epochs without improvement of that accuracy.
-        scaler: state of the fp16 loss scaler.
-    """
-
-    step: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    best: dict[str, Any] | None = None
-    accuracy: float | None = None
-    drops: int = 0
-    scaler: dict[str, Any] | None = None
 
 
 @dataclass
@@ -129,8 +107,8 @@ class Trainer:
         """Returns the command that resumes the run, "" if it has no checkpoint."""
         if not checkpoint.found(self.checkpoints):
             return ""
-        cache = f" {typed('cache', self.settings.cache)}" if self.settings.cache != Settings.cache else ""
-        return f"Resume with: python experiments/run.py {typed('resume', self.folder)}{cache}"
+        cache = f" {argument('cache', self.settings.cache)}" if self.settings.cache != Settings.cache else ""
+        return f"Resume with: python experiments/run.py {argument('resume', self.folder)}{cache}"
 
     def resume(self) -> None:
         """Loads the newest checkpoint in the run folder, if there is one.
@@ -145,15 +123,11 @@ class Trainer:
             found[-1], encoder=self.encoder, objective=self.objective, optimizer=self.torch_optimizer.optimizer
         )
         if saved["step"] > self.steps:
-            raise UserError(
-                f"Checkpoint {found[-1]} is beyond the run's {self.steps:,} steps: budget.steps must be at least "
-                f"{saved['step']:,}, or delete the checkpoint."
-            )
+            raise UserError(f"must be at least {saved['step']}, as {found[-1]} is trained", key="budget.steps")
         self.state = State(**{name: saved[name] for name in State.__dataclass_fields__ if name in saved})
         if checkpoint.OPTIMIZER not in saved["files"] and not self.done:
-            raise UserError(
-                f"Checkpoint {found[-1]} has weights but no optimizer state: {checkpoint.advice(found[-1])}."
-            )
+            hint = "Delete it to go on from the one before."
+            raise UserError("a checkpoint without optimizer state", key=str(found[-1]), hint=hint)
         if self.schedule.extendable:
             self._require_same_rate()
         if self.accelerator.scaler is not None and self.state.scaler is not None:
@@ -208,7 +182,7 @@ class Trainer:
 
                 self._log(losses, lr, norm)
                 improved = self._evaluate_if_due()
-                self._log_extra_scores_if_due()
+                self._log_extra_scores()
                 self._checkpoint_if_due(now=improved or stop)
                 if stop and not self.done:
                     raise KeyboardInterrupt(
@@ -270,8 +244,7 @@ class Trainer:
         if self._due(self.settings.log_every_for(self.accelerator.device.type)):
             self._write_log()
         elif not self._parts:  # nothing was shown yet
-            step_seconds = (time.perf_counter() - self._clock) / len(self._rows)
-            self._show(self.state.step, self.steps, time_left(step_seconds * (self.steps - self.state.step)))
+            self._show(self.state.step, self.steps)
 
     def _write_log(self) -> None:
         """Writes the steps logged since the last call; waits for the device once."""
@@ -319,8 +292,7 @@ class Trainer:
         # With several tasks a step has the parts of one of them; the latest value of each part is shown.
         others = ("step", "lr", "gradient_norm", "tokens")
         self._parts |= {name: row[name] for row in rows for name in row if name not in others}
-        left = elapsed / len(rows) * (self.steps - self.state.step)
-        self._show(self.state.step, self.steps, summary(self._parts, speed, left), logged=True)
+        self._show(self.state.step, self.steps, summary(self._parts, speed), logged=True)
 
     def _require_finite_weights(self) -> None:
         """Raises a UserError if the weights must not be saved.
@@ -367,16 +339,9 @@ class Trainer:
             if not math.isfinite(loss):
                 raise self._diverged(f"{name} is {loss}", self.state.step, self.state.step)
         self._log_scores(self.dev_metrics)
-        wanted = self.settings.checkpoint
-        metric = wanted.metric or f"dev_{self.objective.part_names[0]}"
-        if metric not in self.dev_metrics:
-            raise UserError(
-                f"part_names={self.objective.part_names!r} begins with a part that loss does not return: held-out "
-                f"batches have {', '.join(self.dev_metrics)}."
-            )
-        value = self.dev_metrics[metric]
-        best = self.state.best
-        improved = best is None or (value < best["value"] if wanted.mode == "min" else value > best["value"])
+        settings, best = self.settings.checkpoint, self.state.best
+        value = self.dev_metrics[settings.metric or f"dev_{self.objective.part_names[0]}"]
+        improved = best is None or (value < best["value"] if settings.mode == "min" else value > best["value"])
         if improved and self.state.step:  # step 0 has no checkpoint
             self.state.best = {"step": self.state.step, "value": value}
         self._clock = time.perf_counter()  # evaluation is not training time
@@ -392,13 +357,9 @@ class Trainer:
         else:
             self.state.drops += 1
 
-    def _log_extra_scores_if_due(self) -> None:
-        if self.extra_scores_every and self._due(self.extra_scores_every):
-            self._log_extra_scores()
-
     def _log_extra_scores(self) -> None:
-        """Logs the scores of ``extra_scores``."""
-        if self.extra_scores is None or not self.extra_scores_every:
+        """Logs the scores of ``extra_scores`` if they are due."""
+        if self.extra_scores is None or not self.extra_scores_every or not self._due(self.extra_scores_every):
             return
         self._write_log()
         if self.accelerator.is_main_process:

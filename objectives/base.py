@@ -9,7 +9,7 @@ where an objective needs more: weights of its own (``build``), data of its own (
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +25,6 @@ from data.batch import Batch
 from data.errors import UnfitError
 from data.loader import Units
 from data.randomness import FIXED, generator
-from data.schema import Validated
 from data.selection import Selection
 from data.sources.base import Part, Source
 from data.store import TokenStore
@@ -39,10 +38,7 @@ COSTED = 64  # training examples from which the default ``step_flops`` estimates
 # checkpoint of another run takes over the weights of such a module only if the hashes agree.
 VOCABULARY_ID = "mark"
 
-NO_WORD_ORDER = (
-    "The classes of this objective differ only in word order, which the encoder does not read ({}): "
-    "choose another encoder or task."
-)
+NO_WORD_ORDER = "the classes of this objective differ only in word order, which the encoder does not read"
 
 
 class Loss(NamedTuple):
@@ -148,25 +144,33 @@ class CorpusStatistics:
         return self._counted[1]
 
 
-class Objective(Validated, nn.Module, ABC):
+class Objective(nn.Module, ABC):
     """Base of all objectives.
 
-    The constructor takes the hyperparameters as typed keywords and is the schema of the objective's YAML: ranges
-    in its annotations (``data.ranges``) are checked before it runs.
+    The constructor takes the hyperparameters as typed keywords and is the schema of the objective's YAML, with
+    ranges in its annotations (``data.ranges``).
 
     Attributes:
         batch_size: examples of one micro-batch over all processes.
         citation: BibTeX of the paper, for model cards.
+        formula: the loss in LaTeX as matplotlib's mathtext reads it, a line for each equation; "" for none.
         version: raised whenever the same configuration trains differently, so that ``reproduce.py`` and
             ``compare.py`` do not reuse finished runs of older code.
         statistics: token statistics of the training part of the run's corpus.
     """
 
-    key_prefix = "objective"
     batch_size: int
     citation: str = ""
+    formula: str = ""
     version: ClassVar[int] = 1
     statistics = CorpusStatistics((), np.zeros(0, np.int64))
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Drops the inherited formula and chance levels of a class that overrides ``loss`` and neither of them."""
+        super().__init_subclass__(**options)
+        if "loss" in vars(cls):
+            for name in {"formula", "chance_levels"} - vars(cls).keys():
+                setattr(cls, name, getattr(Objective, name))
 
     # Required of every objective, in addition to a constructor
 
@@ -195,16 +199,21 @@ class Objective(Validated, nn.Module, ABC):
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         """Computes the loss of a micro-batch; called under the trainer's autocast."""
 
+    def sources(self, example: Any) -> Mapping[str, Sequence[np.ndarray]]:
+        """Returns where the tokens of a sampled example come from; shown by ``compare.py``, not used in training.
+
+        Returns:
+            By role, for each row the positions in the unit of its tokens, without special tokens; -1 for tokens
+            from elsewhere. By default {}: rows are shown without their origin.
+        """
+        return {}
+
     # Before training
 
     @property
     def least_batch(self) -> int:
         """Fewest examples of a batch with a loss."""
         return 2
-
-    def settings_for(self, tokens: int) -> Mapping[str, int]:
-        """Returns arguments with which units of ``tokens`` tokens would be usable; by default none."""
-        return {}
 
     def check_encoder(self, encoder: Encoder) -> None:
         """Refuses an encoder that this objective cannot train; called before any text is tokenised.
@@ -215,7 +224,7 @@ class Objective(Validated, nn.Module, ABC):
             UserError: if the encoder could be trained with other settings (longer inputs, say).
         """
         if self.requirements.word_order and not encoder.reads_order:
-            raise UnfitError(NO_WORD_ORDER.format(encoder.origin))
+            raise UnfitError(NO_WORD_ORDER, key=encoder.origin)
 
     def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
         """Returns the data of each of ``tasks``: by default the units of the run's corpus that it can use.

@@ -19,7 +19,7 @@ as parts of real sentences are rarely equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ from data.errors import UserError
 from data.ranges import Proportion, Size, Width
 from data.token_format import TokenFormat
 from data.views import perturbations
-from data.views.perturbations import Noise
+from data.views.perturbations import Noise, Perturbed
 from encoders.base import Encoder
 from objectives.base import Loss, Objective, Requirements
 from objectives.classifiers import Classifier, Nonlinearity, classification_loss, classifier_flops
@@ -40,6 +40,7 @@ from objectives.gather import gather_rows
 TaskName = Literal["D", "P", "I", "R", "C", "N"]
 NoiseName = Literal["unigram", "uniform"]
 PAIRS = ("C", "N")
+HALVES = ("first", "second")
 
 CITATION = """@misc{brahma-2018-conssent,
   title = {Unsupervised Learning of Sentence Representations Using Sequence Consistency},
@@ -52,17 +53,25 @@ CITATION = """@misc{brahma-2018-conssent,
 
 
 class Single(NamedTuple):
-    """Example of D, P, I or R: token ids of shape (T,), and whether the sentence is unperturbed."""
+    """Example of D, P, I or R: token ids of shape (T,), and whether the sentence is unperturbed.
+
+    ``sources``: positions of the tokens in the sentence (``data.views.perturbations.Perturbed``).
+    """
 
     tokens: np.ndarray
     consistent: bool
+    sources: np.ndarray
 
 
 class Parts(NamedTuple):
-    """Example of C or N: token ids of the two parts of a sentence, of shapes (T,) and (U,)."""
+    """Example of C or N: token ids of the two parts of a sentence, of shapes (T,) and (U,).
+
+    ``sources``: positions of their tokens in the sentence.
+    """
 
     first: np.ndarray
     second: np.ndarray
+    sources: tuple[np.ndarray, np.ndarray]
 
 
 class ConsSent(Objective):
@@ -84,10 +93,15 @@ class ConsSent(Objective):
     Sentences too short for ``k`` are skipped and counted, never passed as consistent.
 
     Raises:
-        ValueError: if an argument is out of range.
+        UserError: if ``k`` does not fit the task or the batch.
     """
 
     citation = CITATION
+    formula = (
+        r"D, P, I, R: \quad l(S) = -\log\, \mathrm{softmax}(\mathrm{classifier}(E(S')))_{[S' = S]}"
+        "\n"
+        r"C, N: \quad l(S_i) = -\log \dfrac{\exp(E(a_i) \cdot E(b_i))}{\sum_{j \in C_i} \exp(E(a_i) \cdot E(b_j))}"
+    )
     version = 2  # version 1 cut sentences one token later (C)
     classifier: Classifier
     noise: Noise
@@ -112,12 +126,9 @@ class ConsSent(Objective):
         self.nonlinearity: Nonlinearity = nonlinearity
         self.classifier_width = classifier_width
         if task not in ("D", "I", "R") and k < 2:
-            raise ValueError(f"objective.k must be at least 2 for task {task}. Got {k} instead.")
+            raise UserError(f"must be at least 2 for task {task}", key="objective.k")
         if task in PAIRS and k > batch_size:
-            raise ValueError(
-                f"objective.k must not exceed objective.batch_size ({batch_size}): the parts to choose among are "
-                f"those of one batch. Got {k} instead."
-            )
+            raise UserError(f"must be at most batch_size={batch_size} for task {task}", key="objective.k")
 
     @property
     def part_names(self) -> tuple[str, ...]:
@@ -133,10 +144,6 @@ class ConsSent(Objective):
     def least_batch(self) -> int:
         return self.k if self.task in PAIRS else super().least_batch
 
-    def settings_for(self, tokens: int) -> Mapping[str, int]:
-        k = min(self.k, tokens - 1 if self.task == "D" else tokens)
-        return {"k": k} if self.task in ("D", "P", "R") and k >= 1 + (self.task == "P") else {}
-
     def check_encoder(self, encoder: Encoder) -> None:
         """Refuses an encoder whose inputs are too short for any sentence that ``k`` allows.
 
@@ -145,9 +152,8 @@ class ConsSent(Objective):
         """
         super().check_encoder(encoder)
         if self._max_tokens(encoder.format) < self.requirements.min_tokens:
-            raise UserError(
-                f"objective.k={self.k} is too large for an encoder of {encoder.format.max_length} positions."
-            )
+            positions = encoder.format.max_length
+            raise UserError(f"too large for an encoder of {positions} positions", key=f"objective.k={self.k}")
 
     def build(self, encoder: Encoder) -> None:
         """Adds the classifier (D, P, I, R), and the distribution of inserted and replacing tokens (I, R).
@@ -163,9 +169,8 @@ class ConsSent(Objective):
             size, counts = encoder.format.vocab_size, self.statistics.token_counts
             if len(counts) > size:
                 raise UserError(
-                    f"The encoder's vocabulary has {size:,} tokens, but the text has the token id "
-                    f"{len(counts) - 1:,}, and {self.task} samples tokens by their id: choose another "
-                    "encoder or task."
+                    f"the vocabulary has {size:,} tokens, and the text the token id {len(counts) - 1:,}",
+                    key=encoder.origin,
                 )
             unigram = np.pad(counts, (0, size - len(counts)))
             weights = unigram if self.noise_kind == "unigram" else np.ones(size, np.int64)
@@ -182,23 +187,29 @@ class ConsSent(Objective):
         tokens = unit[: self._max_tokens(format)]
         if self.task == "P" and (tokens == tokens[0]).all():
             raise UserError(
-                f"A sentence begins with {len(tokens)} equal tokens, which {self.task} cannot permute, and an "
-                f"encoder of {format.max_length} positions reads no further: raise encoder.max_length."
+                f"a sentence begins with {len(tokens)} equal tokens, which {self.task} cannot permute",
+                key="encoder.max_length",
             )
         if self.task in PAIRS:
             part = perturbations.split_in_two if self.task == "C" else perturbations.part_at_random
             first, second = part(tokens, rng)
-            return Parts(format.wrap(first), format.wrap(second))
+            return Parts(format.wrap(first.tokens), format.wrap(second.tokens), (first.sources, second.sources))
         consistent = bool(rng.random() < self.consistent)
-        return Single(format.wrap(tokens if consistent else self._perturbed(tokens, rng)), consistent)
+        row = Perturbed(tokens, np.arange(len(tokens))) if consistent else self._perturb(tokens, rng)
+        return Single(format.wrap(row.tokens), consistent, row.sources)
 
-    def _perturbed(self, tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def _perturb(self, tokens: np.ndarray, rng: np.random.Generator) -> Perturbed:
         if self.task == "D":
             return perturbations.delete(tokens, self.k, rng)
         if self.task == "P":
             return perturbations.permute(tokens, self.k, rng)
         change = perturbations.insert if self.task == "I" else perturbations.replace
         return change(tokens, self.k, rng, self.noise)
+
+    def sources(self, example: Single | Parts) -> Mapping[str, Sequence[np.ndarray]]:
+        if isinstance(example, Parts):
+            return {name: [part] for name, part in zip(HALVES, example.sources, strict=True)}
+        return {"sequence": [example.sources]}
 
     def _max_tokens(self, format: TokenFormat) -> int:
         """Returns the most tokens of a sentence that are used, such that inserted tokens fit as well."""
@@ -208,7 +219,7 @@ class ConsSent(Objective):
         if self.task in PAIRS:
             tokens = {
                 name: Tokens.pad([getattr(example, name) for example in examples], format.pad_id)
-                for name in Parts._fields
+                for name in HALVES
             }
             return Batch(tokens, size=len(examples), task=self.task)
         return Batch(
@@ -222,7 +233,7 @@ class ConsSent(Objective):
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         if self.task in PAIRS:
-            first, second = (batch.tokens[name] for name in Parts._fields)
+            first, second = (batch.tokens[name] for name in HALVES)
             vectors = encoder.vectors(Tokens.cat([first, second], encoder.format.pad_id))  # (2B, D)
             firsts, seconds = (gather_rows(at_least_float32(half)) for half in vectors.split(len(first)))
             total, accuracy = choose_first(in_batch_scores(firsts, seconds, self.k))

@@ -21,7 +21,6 @@ checkpoint is chosen by the dev loss of D, unless ``checkpoint.metric`` names an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from data.ranges import AtLeast2, Proportion, Size, Width
@@ -42,12 +41,10 @@ class ConsSentMT(Multitask[ConsSent]):
         batch_size: sentences of a micro-batch over all processes.
         k: k of every task (the paper: 2 to 6).
         consistent, noise, nonlinearity, classifier_width: see ``ConsSent``.
-
-    Raises:
-        ValueError: if an argument is out of range.
     """
 
     citation = CITATION
+    formula = ConsSent.formula
     version = 2  # version 1 cut sentences one token later (C)
 
     def __init__(
@@ -89,10 +86,6 @@ class ConsSentMT(Multitask[ConsSent]):
         """Requirements on a sentence that all tasks can use; each task has requirements of its own."""
         fewest = max(task.requirements.min_tokens for task in self._tasks.values())
         return Requirements(unit="sentence", min_tokens=fewest, different_tokens=True, encoders=2, word_order=True)
-
-    def settings_for(self, tokens: int) -> Mapping[str, int]:
-        k = min(self.k, tokens - 1)
-        return {"k": k} if k > 1 else {}
 
     def encoder_of(self, task: str, encoder: Encoder) -> Encoder:
         """Returns the one of the two concatenated encoders that learns ``task``."""

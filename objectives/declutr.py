@@ -29,11 +29,12 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from data.batch import IGNORE, Batch, Tokens, to_device
+from data.errors import UserError
 from data.grouping import length_chunks, length_groups
 from data.ranges import Positive, Proportion, Size, SizeOrZero, Weight
 from data.token_format import TokenFormat
 from data.views.masking import mask_tokens
-from data.views.spans import Placement, SpanSampler, Strategy
+from data.views.spans import Placement, Span, SpanSampler, Strategy
 from encoders.base import Encoder
 from objectives import masked_lm
 from objectives.base import Loss, Objective, Requirements
@@ -51,7 +52,6 @@ CITATION = """@inproceedings{giorgi-etal-2021-declutr,
   pages = {879--895}
 }"""
 
-LEAST_SPAN = 4  # tokens of a span that is still advised on short texts
 # Parameters (alpha, beta) of a beta distribution.
 Beta = Annotated[Sequence[Annotated[float, Field(gt=0, le=1e6)]], Field(min_length=2, max_length=2)]
 
@@ -63,11 +63,13 @@ class Example(NamedTuple):
         anchors: A rows of shape (T,), masked for MLM.
         labels: for each anchor the token ids to predict, ``IGNORE`` elsewhere, of shape (T,); None without MLM.
         positives: A * P rows, anchor by anchor; none without a contrastive loss.
+        spans: those of the anchors and of the positives in the document.
     """
 
     anchors: list[np.ndarray]
     labels: list[np.ndarray] | None
     positives: list[np.ndarray]
+    spans: tuple[list[Span], list[Span]]
 
 
 class Declutr(Objective):
@@ -103,10 +105,16 @@ class Declutr(Objective):
     are counted within it. The embeddings of all micro-batches enter the memory bank after the optimiser's step.
 
     Raises:
-        ValueError: if an argument is out of range, or two of them contradict each other.
+        UserError: if two arguments contradict each other.
     """
 
     citation = CITATION
+    formula = (
+        r"L = w_{\mathrm{contrastive}}\, L_{\mathrm{contrastive}} + w_{\mathrm{mlm}}\, L_{\mathrm{MLM}}"
+        "\n"
+        r"L_{\mathrm{contrastive}} = \frac{1}{2AN} \sum_i -\log"
+        r" \dfrac{\exp(\cos(e_i, e_{i'}) / \tau)}{\sum_{j \neq i} \exp(\cos(e_i, e_j) / \tau)}"
+    )
 
     def __init__(
         self,
@@ -127,7 +135,7 @@ class Declutr(Objective):
         contrastive_weight: Weight = 1.0,
         mlm_weight: Weight = 1.0,
         mlm_probability: Proportion = 0.15,
-        projection: Projection | Mapping[str, Any] | None = None,
+        projection: Projection | Annotated[Mapping[str, Any], Projection] | None = None,
         memory_bank: SizeOrZero = 0,
         cache_chunk: Size | None = None,
         length_groups: Size = 6,
@@ -205,7 +213,14 @@ class Declutr(Objective):
             [format.wrap(content) for content in contents],
             labels,
             [format.wrap(unit[start:end]) for start, end in spans],
+            (anchors, spans),
         )
+
+    def sources(self, example: Example) -> Mapping[str, Sequence[np.ndarray]]:
+        return {
+            role: [np.arange(*span) for span in spans]
+            for role, spans in zip(("anchor", "positive"), example.spans, strict=True)
+        }
 
     def collate(self, examples: list[Example], format: TokenFormat) -> Batch:
         tokens = {
@@ -317,45 +332,20 @@ class Declutr(Objective):
         """Refuses settings that contradict each other.
 
         Raises:
-            ValueError: naming them.
+            UserError: with the key of one of them.
         """
         spans, chunk = self.sampler, self.cache_chunk
         if spans.min_length > spans.max_length:
-            raise ValueError(
-                f"objective.min_length must not exceed objective.max_length ({spans.max_length}). "
-                f"Got {spans.min_length} instead."
-            )
+            raise UserError(f"must be at most max_length={spans.max_length}", key="objective.min_length")
         if chunk is not None and chunk < spans.max_length:
-            raise ValueError(
-                f"objective.cache_chunk counts tokens, and must be at least objective.max_length "
-                f"({spans.max_length}). Got {chunk} instead."
-            )
+            raise UserError(f"must be at least max_length={spans.max_length}", key="objective.cache_chunk")
         if spans.least_gap < spans.max_length - spans.min_length:
-            raise ValueError(
-                f"objective.gap must be at least max_length - min_length ({spans.max_length - spans.min_length}), "
-                f"or anchors could exceed the end of the document. Got {spans.gap} instead."
-            )
+            least = spans.max_length - spans.min_length
+            raise UserError(f"must be at least max_length - min_length = {least}", key="objective.gap")
         if self.contrastive_weight == self.mlm_weight == 0:
-            raise ValueError("objective.contrastive_weight and objective.mlm_weight must not both be 0.")
+            raise UserError("must not be 0 where mlm_weight is 0", key="objective.contrastive_weight")
         if self.contrastive_weight and self.batch_size * spans.anchors_per_document < 2:
-            raise ValueError(
-                "objective.batch_size * objective.anchors_per_document must be at least 2: "
-                "a single pair has no negatives."
-            )
-
-    def settings_for(self, tokens: int) -> Mapping[str, int]:
-        sampler, settings = self.sampler, dict[str, int]()
-        if sampler.min_tokens > tokens:
-            span = tokens // (2 * sampler.anchors_per_document)
-            if sampler.gap is not None:
-                span = min(span, tokens - sampler.gap * (sampler.anchors_per_document - 1))
-            if span < LEAST_SPAN:
-                return {}
-            settings = {"min_length": span} if span < sampler.min_length else {}
-            settings["max_length"] = span
-        if self.min_tokens is not None and self.min_tokens > tokens:
-            settings["min_tokens"] = tokens
-        return settings
+            raise UserError("a single pair has no negatives", key="objective.batch_size")
 
     def facts(self) -> dict[str, Any]:
         pairs = self.batch_size * self.sampler.anchors_per_document

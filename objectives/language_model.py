@@ -49,12 +49,10 @@ class LanguageModel(Objective):
 
     Args:
         batch_size: sentences of a micro-batch over all processes.
-
-    Raises:
-        ValueError: if it is out of range.
     """
 
     citation = CITATION
+    formula = r"L = -\frac{1}{N} \sum_{j,\,t} \log\, \mathrm{softmax}(V h_{j,t} + d)_{w_{j,t+1}}"
     part_names = ("lm",)
     requirements = Requirements(unit="sentence")
     output: nn.Linear
@@ -72,9 +70,9 @@ class LanguageModel(Objective):
         super().check_encoder(encoder)
         if sees_ahead(encoder):
             raise UnfitError(
-                "objective=language_model predicts each word from those before it, and this encoder's states "
-                "depend on later words too: choose one that reads in one direction (encoder=lstm, or encoder=gru "
-                "encoder.bidirectional=false)."
+                "a language model needs an encoder that reads in one direction",
+                key=encoder.origin,
+                hint="encoder=lstm, or encoder=gru encoder.bidirectional=false.",
             )
 
     def build(self, encoder: Encoder) -> None:

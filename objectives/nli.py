@@ -75,10 +75,15 @@ class NLI(GenSen):
         synthetic_pairs: number of generated pairs.
 
     Raises:
-        ValueError: if an argument is out of range.
         UserError: if the data cannot be found.
     """
 
+    formula = (
+        r"\mathrm{InferSent}: \quad"
+        r" p = \mathrm{softmax}(W_3 (W_2 (W_1 [u;\ v;\ |u - v|;\ u * v] + b_1) + b_2) + b_3)"
+        "\n"
+        r"\mathrm{Sentence\!-\!BERT}: \quad p = \mathrm{softmax}(W [u;\ v;\ |u - v|] + b)"
+    )
     inference = InferenceTask
 
     def __init__(

@@ -24,9 +24,6 @@ class NSP(SegmentPairs):
     Args:
         published: whether to sample pairs as the published program does, whose lengths reveal their class.
         shared: see ``SegmentPairs``.
-
-    Raises:
-        ValueError: if an argument is out of range.
     """
 
     name = "nsp"

@@ -14,7 +14,6 @@ from typing import Literal
 from torch import Tensor, nn
 
 from data.ranges import Width
-from data.schema import require
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,18 +25,12 @@ class Projection:
         hidden: width of the hidden layer; None: that of the output.
         activation: sigma, "relu" or "linear" (the identity).
         bias: whether the linear maps have biases.
-
-    Raises:
-        ValueError: if a value is out of range.
     """
 
     width: Width = 128
     hidden: Width | None = None
     activation: Literal["relu", "linear"] = "relu"
     bias: bool = False
-
-    def __post_init__(self) -> None:
-        require(type(self), vars(self), "objective.projection")
 
 
 class ProjectionHead(nn.Module):

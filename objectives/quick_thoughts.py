@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from data.batch import Batch, Tokens
+from data.errors import UserError
 from data.ranges import Size
 from data.token_format import TokenFormat
 from encoders.base import Encoder
@@ -72,10 +73,14 @@ class QuickThoughts(Objective):
         window: number of sentences on either side that are neighbours.
 
     Raises:
-        ValueError: if an argument is out of range.
+        UserError: if a batch would have no negatives.
     """
 
     citation = CITATION
+    formula = (
+        r"l(i) = -\frac{1}{|C_i|} \sum_{j \in C_i} \log"
+        r" \dfrac{\exp(f(s_i) \cdot g(s_j))}{\sum_{k \neq i} \exp(f(s_i) \cdot g(s_k))}"
+    )
     part_names = ("neighbour", "neighbour_accuracy")
     requirements = Requirements(unit="sentence", encoders=2)
 
@@ -84,10 +89,7 @@ class QuickThoughts(Objective):
         self.window = window
         self.batch_size = batch_size
         if batch_size < self.least_batch:
-            raise ValueError(
-                f"objective.batch_size must be at least {self.least_batch}: with objective.window={window} a "
-                f"sentence has {2 * window} neighbours, and must have negatives. Got {batch_size} instead."
-            )
+            raise UserError(f"at least {self.least_batch} with window={window}", key="objective.batch_size")
 
     @property
     def least_batch(self) -> int:

@@ -60,11 +60,12 @@ class SegmentPairs(Objective):
         short: probability that a pair gets a shorter length, chosen at random.
         mlm_weight: weight of the MLM loss; 0: no MLM.
         mlm_probability: probability of a token to be selected for MLM.
-
-    Raises:
-        ValueError: if an argument is out of range.
     """
 
+    formula = (
+        r"L = -\log\, \mathrm{softmax}(W f(A, B) + b)_{[B\ \mathrm{follows}\ A]}"
+        r" + w_{\mathrm{mlm}}\, L_{\mathrm{MLM}}"
+    )
     name: ClassVar[str]  # of the loss part
     head: nn.Linear
 
@@ -101,9 +102,6 @@ class SegmentPairs(Objective):
     def requirements(self) -> Requirements:
         return Requirements(unit="sentence", mask_token=self.mlm_weight > 0)
 
-    def settings_for(self, tokens: int) -> Mapping[str, int]:
-        return {"max_length": tokens} if 8 <= tokens < self.max_length else {}
-
     def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
         tokens = max(2, min(self.max_length, corpus.tokenizer.model_max_length))  # `check_encoder` refuses less
         train, dev = (self.places(corpus.store, part, tokens) for part in ("train", "dev"))
@@ -122,10 +120,7 @@ class SegmentPairs(Objective):
         """
         super().check_encoder(encoder)
         if self._room(encoder.format) < 2:
-            raise UserError(
-                f"An encoder of {encoder.format.max_length} positions cannot hold two segments: raise "
-                "encoder.max_length."
-            )
+            raise UserError("too short for two segments", key=f"encoder.max_length={encoder.format.max_length}")
 
     def build(self, encoder: Encoder) -> None:
         """Adds the classifier, and the encoder's pooler if it lacks one."""

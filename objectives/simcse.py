@@ -66,12 +66,13 @@ class SimCSE(Objective):
         batch_size: N, sentences of a micro-batch over all processes.
         temperature: t, which divides the cosine similarities.
         max_length: most tokens of a sentence that are read, special tokens included.
-
-    Raises:
-        ValueError: if an argument is out of range.
     """
 
     citation = CITATION
+    formula = (
+        r"l(i) = -\log \dfrac{\exp(\cos(z_i, z'_i) / t)}{\sum_{j=1}^{N} \exp(\cos(z_i, z'_j) / t)}"
+        r" \qquad z = \tanh(W\, E(S) + b)"
+    )
     part_names = ("contrastive", "contrastive_accuracy")
     requirements = Requirements(unit="sentence")
     head: nn.Module
@@ -97,9 +98,9 @@ class SimCSE(Objective):
         super().check_encoder(encoder)
         if _is_deterministic(encoder):
             raise UnfitError(
-                "objective=simcse needs dropout, or both passes of a sentence are the same, and this encoder has "
-                "none: add encoder.dropout=0.1 encoder.layers=2 (recurrent encoders apply it between layers), "
-                "or choose an encoder that has dropout."
+                "without dropout both passes of a sentence are the same",
+                key="encoder.dropout",
+                hint="Recurrent encoders apply dropout between layers: encoder.dropout=0.1 encoder.layers=2.",
             )
 
     def build(self, encoder: Encoder) -> None:

@@ -46,7 +46,7 @@ class TiedDecoder(nn.Module):
         super().__init__()
         if encoder.dimension != encoder.state_dimension:
             raise UnfitError(
-                f"Sentence vectors have {encoder.dimension} numbers and states {encoder.state_dimension}."
+                f"sentence vectors of {encoder.dimension} numbers, but states of {encoder.state_dimension}"
             )
         backbone, config = encoder.backbone, copy.deepcopy(encoder.model.config)
         config.is_decoder, config.add_cross_attention, config.use_cache = True, True, False
@@ -56,7 +56,7 @@ class TiedDecoder(nn.Module):
             part for name, part in body.named_modules() if name.endswith(f".{CROSS}")
         )
         if not self.cross_attention:
-            raise UnfitError(f"{config.model_type} has no cross-attention.")
+            raise UnfitError(f"{config.model_type} has no cross-attention")
         for part in self.cross_attention:
             part.to_empty(device="cpu").apply(body._init_weights)
         tensors = chain(body.named_parameters(), body.named_buffers())

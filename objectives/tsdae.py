@@ -16,6 +16,7 @@ Wang, Reimers and Gurevych (2021), section 3, and where this implementation goes
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,10 +46,14 @@ CITATION = """@inproceedings{wang-etal-2021-tsdae,
 
 
 class Example(NamedTuple):
-    """Token ids of the input and of the sentence to reconstruct, with special tokens, of shapes (T,) and (U,)."""
+    """Token ids of the input and of the sentence to reconstruct, with special tokens, of shapes (T,) and (U,).
+
+    ``sources``: positions of the input's words in the sentence (``data.views.perturbations.Perturbed``).
+    """
 
     noisy: np.ndarray
     target: np.ndarray
+    sources: np.ndarray
 
 
 class TSDAE(Objective):
@@ -60,12 +65,10 @@ class TSDAE(Objective):
         word_size: width of the GRU decoder's word vectors.
         hidden: width of the GRU decoder's states; None: that of a sentence vector.
         dropout: dropout probability of the sentence vector in the GRU decoder.
-
-    Raises:
-        ValueError: if an argument is out of range.
     """
 
     citation = CITATION
+    formula = r"L = -\frac{1}{N} \sum_{j,\,t} \log p\,(y_{j,t} \mid y_{j,<t},\ E(\tilde{y}_j))"
     part_names = ("reconstruction",)
     requirements = Requirements(unit="sentence")
     decoder: TiedDecoder | Decoder
@@ -111,11 +114,15 @@ class TSDAE(Objective):
 
     def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:
         content = unit[: format.max_content].astype(np.int64)
-        noisy = format.wrap(words.delete_words(content, self.begins, self.deleted, rng))
-        if isinstance(self.decoder, TiedDecoder):
-            return Example(noisy, format.wrap(content))
-        # The GRU decoder has special tokens of its own, whose ids come before those of the encoder's vocabulary.
-        return Example(noisy, np.concatenate([[START], content + len(SPECIAL), [END]]))
+        noisy = words.delete_words(content, self.begins, self.deleted, rng)
+        target = format.wrap(content)
+        if isinstance(self.decoder, Decoder):
+            # It has special tokens of its own, whose ids come before those of the encoder's vocabulary.
+            target = np.concatenate([[START], content + len(SPECIAL), [END]])
+        return Example(format.wrap(noisy.tokens), target, noisy.sources)
+
+    def sources(self, example: Example) -> Mapping[str, Sequence[np.ndarray]]:
+        return {"noisy": [example.sources]}
 
     def collate(self, examples: list[Example], format: TokenFormat) -> Batch:
         targets = [example.target for example in examples]

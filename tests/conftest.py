@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,17 +24,6 @@ settings.load_profile("any machine")
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Shortens bytes in test ids: archives hold the time, but all xdist processes must collect the same ids."""
     return "bytes" if isinstance(val, bytes) else None
-
-
-@pytest.fixture(scope="module")
-def command_lines_composed_once() -> Iterator[None]:
-    """Composes each command line once per module, as this takes Hydra longer than the refusals under test."""
-    from experiments import overrides
-
-    with pytest.MonkeyPatch.context() as patch:
-        composed = functools.cache(lambda texts, name, original=overrides.compose: original([*texts], name))
-        patch.setattr(overrides, "compose", lambda texts, name: composed(tuple(texts), name))
-        yield
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def connected(cache: Path, patch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub
         patch.setattr(config, "HF_ENDPOINT", hub.endpoint)
         patch.setattr(config, "HF_DATASETS_CACHE", cache / "datasets")
         patch.setattr(config, "USE_PARQUET_EXPORT", False)  # it is on another server
-        patch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
+        patch.setattr(experiment.run_figure, "draw", lambda folder: [folder / "none.png"])
         close_session()  # an open session may have read a proxy
         yield hub
 

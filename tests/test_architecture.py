@@ -26,9 +26,7 @@ MAY_IMPORT = {
 WITHIN = {
     "analysis/senteval": ("analysis.senteval", "data"),
     "analysis/reporting": (
-        "analysis.reporting",
-        "analysis.senteval",
-        "analysis.settings",
+        *("analysis.model_names", "analysis.plots", "analysis.reporting", "analysis.runs", "analysis.senteval"),
         "data",
     ),
 }

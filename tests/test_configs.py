@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,13 @@ import pytest
 
 from encoders import BUNDLED
 from encoders.starts import bundled
-from experiments import compose
-from experiments.overrides import CONFIGS, NO_CHOICES
+from experiments import config as configuration
+from experiments.config import CONFIGS
+from tests.experiments import tiny
 
 pytestmark = pytest.mark.usefixtures("in_a_small_folder")
 
-FILES = sorted(path for path in CONFIGS.rglob("*.yaml") if path.parent.name not in NO_CHOICES)
+FILES = sorted(path for path in CONFIGS.rglob("*.yaml") if path.parent.name != "commands")
 OPTIONS = [path.relative_to(CONFIGS).with_suffix("").as_posix() for path in FILES]
 # Values of keys that have no default.
 REQUIRED = {
@@ -49,13 +49,13 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def compose_option(option: str) -> dict[str, Any]:
         group, name = option.split("/", 1)
         added = "+" * (group in ADDED)
-        return compose.check([f"{added}{group}={name}", *REQUIRED.get(option, [])])
+        return tiny.check([f"{added}{group}={name}", *REQUIRED.get(option, [])])
 
     return compose_option
 
 
 def test_the_list_has_the_yamls_of_every_group() -> None:
-    groups = {path.name for path in CONFIGS.iterdir() if path.is_dir() and path.name not in NO_CHOICES}
+    groups = {path.name for path in CONFIGS.iterdir() if path.is_dir() and path.name != "commands"}
     assert groups == {option.split("/")[0] for option in OPTIONS if "/" in option}
     assert len(FILES) >= 40
 
@@ -70,13 +70,14 @@ def test_a_yaml_composes_and_names_every_parameter(option: str, check: Any) -> N
     group, name = option.split("/", 1)
     if group in ("objective", "corpus", "budget"):
         assert config["names"][group] == name
-    for component in compose.COMPONENTS:
-        parameters = inspect.signature(compose.locate(config[component]["_target_"], component)).parameters
-        assert {*parameters} - RUN_TIME == {*config[component]} - {"_target_"}
+    for component in configuration.BASES:
+        if node := config.get(component):
+            parameters = configuration.schema(configuration.locate(node["_target_"], component)).model_fields
+            assert {*parameters} - RUN_TIME == {*node} - {"_target_"}
 
 
 def test_the_bundled_encoder_has_one_name() -> None:
-    assert compose.check(["encoder=bundled"])["encoder"]["name"] == BUNDLED in bundled()
+    assert tiny.check(["encoder=bundled"])["encoder"]["name"] == BUNDLED in bundled()
 
 
 @pytest.mark.parametrize("path", FILES, ids=OPTIONS)

@@ -11,19 +11,20 @@ import torch
 
 from data.batch import Tokens
 from encoders.transformer import Transformer
-from experiments import building, compose, processes
+from experiments import building, processes
 from experiments.progress import Display
 from experiments.settings import Settings
 from tests.encoders.models import FAMILIES, shape, tiny, tokens_of
+from tests.experiments.tiny import check
 from tests.simulated_device import DEVICE, SimulatedDevice, refuse_waits
-from tests.test_interchange import OBJECTIVES, SENTENCES, folder, overrides, refusal
+from tests.test_interchange import OBJECTIVES, SENTENCES, folder, is_impossible, overrides
 
 __all__ = ["folder"]
 PAIRS = [
     (objective, task, encoder)
     for objective, task in OBJECTIVES
     for encoder in ("gru", "lstm", "bundled")
-    if not refusal(objective, task, encoder) and (encoder != "lstm" or objective == "language_model")
+    if not is_impossible(objective, task, encoder) and (encoder != "lstm" or objective == "language_model")
 ]
 FURTHER = {"declutr": ["objective.memory_bank=16", "objective.projection={width: 4}", "objective.cache_chunk=24"]}
 
@@ -83,10 +84,11 @@ def test_a_causal_model_sees_no_later_word_on_the_device() -> None:
 def test_no_tensor_stays_on_the_host_and_no_step_waits(
     objective: str, task: str | None, encoder: str, folder: Path
 ) -> None:
-    config = compose.check([*overrides(objective, task, encoder, folder), *FURTHER.get(objective, [])])
+    config = check([*overrides(objective, task, encoder, folder), *FURTHER.get(objective, [])])
     settings = Settings.of(config)
     display = Display(shown=False)
-    parts = building.build(config, settings, processes.start_processes(settings), display, None)
+    components, accelerator = building.build_components(config), processes.start_processes(settings)
+    parts = building.build(config, components, settings, accelerator, display, None)
     expected = parts.encoder.encode(SENTENCES)
     batches = [parts.batches("train", 1).batch(step) for step in range(3)]
     dev = parts.batches("dev", 1).fixed(1)

@@ -16,7 +16,7 @@ from data.errors import UserError
 from data.files import read_yaml
 from data.sources.base import normalise
 from data.sources.hub import Hub
-from experiments import compose
+from experiments import config as configuration
 from tests import hub_server
 from tests.experiments import tiny
 from tests.hub_client import NOWHERE, hub, run
@@ -83,8 +83,8 @@ def test_the_configured_data_sets_are_read(
     corpus: str, override: str | None, rows: list[str], hub: hub_server.Hub, tmp_path: Path
 ) -> None:
     commits = _publish_data(hub, rows)
-    config = compose.check([f"corpus={corpus}", *([override] if override else [])])
-    source = compose.build(config["corpus"], "corpus")
+    config = tiny.check([f"corpus={corpus}", *([override] if override else [])])
+    source = configuration.build(config["corpus"], "corpus")
     found = [normalise(document.text) for document in source.documents()]
     assert found == ([f"= Title = {row}" for row in rows] if corpus == "wikitext103" else rows)
     assert source.rows.commit == commits[corpus]
@@ -108,7 +108,7 @@ def test_a_second_run_makes_no_request(
     assert read_yaml(tmp_path / "run" / "config.yaml")["corpus"]["revision"] == commit
     monkeypatch.setattr(constants, "ENDPOINT", NOWHERE)
     again = [*SMALL, "corpus=lm1b", f"run_dir={tmp_path / 'again'}"]
-    assert run(tmp_path, *again).refused("is not reachable", "nor does corpus.revision=<commit> of an earlier run")
+    assert run(tmp_path, *again).refused("corpus.dataset", "corpus.revision=")
     assert run(tmp_path, *again, f"corpus.revision={commit}").status == 0
     weights = [tmp_path / name / "encoder" / "model.safetensors" for name in ("run", "again")]
     assert weights[0].read_bytes() == weights[1].read_bytes()
@@ -125,25 +125,25 @@ def test_a_new_commit_changes_the_fingerprint(rows: list[str], hub: hub_server.H
 
 
 @pytest.mark.parametrize(
-    ("arguments", "token", "access", "parts"),
+    ("arguments", "token", "access", "part"),
     [
-        (dict(dataset="org/txts"), None, "open", ["no such name", "or set HF_TOKEN"]),
-        (dict(dataset="org/texts"), None, "private", ["no such name", "if it is private"]),
-        (dict(dataset="org/texts"), None, "gated", ["is a gated dataset", "run `hf auth login`, or set HF_TOKEN"]),
-        (dict(dataset="org/texts"), hub_server.TOKEN, "gated", ["/datasets/org/texts to ask for access"]),
-        (dict(dataset="org/texts"), "hf_expired", "open", ["a valid token is needed"]),
-        (dict(dataset="org/texts", revision="v1"), None, "open", ["it has no revision 'v1'", "org/texts/commits"]),
-        (dict(dataset="org/texts", revision="0" * 40), None, "open", ["it has no revision '000"]),
-        (dict(dataset="org/texts", files="test/*.parquet"), None, "open", ["(corpus.files=test/*.parquet)"]),
-        (dict(dataset="org/texts", split="tran"), None, "open", ["Bad split: tran. Available splits: ['train']"]),
-        (dict(dataset="Salesforce/wikitext"), None, "open", ["wikitext-103-raw-v1", "wikitext-2-raw-v1"]),
-        (dict(dataset="billion-word-benchmark/lm1b"), None, "open", ["scripts are no longer supported"]),
+        (dict(dataset="org/txts"), None, "open", "org/txts"),
+        (dict(dataset="org/texts"), None, "private", "HF_TOKEN"),
+        (dict(dataset="org/texts"), None, "gated", "HF_TOKEN"),
+        (dict(dataset="org/texts"), hub_server.TOKEN, "gated", "/datasets/org/texts"),
+        (dict(dataset="org/texts"), "hf_expired", "open", "HF_TOKEN"),
+        (dict(dataset="org/texts", revision="v1"), None, "open", "v1"),
+        (dict(dataset="org/texts", revision="0" * 40), None, "open", "0" * 40),
+        (dict(dataset="org/texts", files="test/*.parquet"), None, "open", "org/texts"),
+        (dict(dataset="org/texts", split="tran"), None, "open", "tran"),
+        (dict(dataset="Salesforce/wikitext"), None, "open", "wikitext-2-raw-v1"),
+        (dict(dataset="billion-word-benchmark/lm1b"), None, "open", "lm1b"),
     ],
     ids=["misspelt", "private", "gated, logged out", "gated, logged in", "expired token", "no such branch",
          "no such commit", "no such files", "no such split", "several configurations", "a script"],
 )  # fmt: skip
 def test_refusals_of_a_data_set_are_one_line(
-    arguments: dict[str, Any], token: str | None, access: hub_server.Access, parts: list[str], rows: list[str],
+    arguments: dict[str, Any], token: str | None, access: hub_server.Access, part: str, rows: list[str],
     hub: hub_server.Hub, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     _publish_data(hub, rows)
@@ -151,16 +151,16 @@ def test_refusals_of_a_data_set_are_one_line(
     if token is not None:
         monkeypatch.setenv("HF_TOKEN", token)
     with pytest.raises(UserError) as refusal:
-        list(Hub(**arguments).read())
-    assert all(part in str(refusal.value) for part in (f"corpus.dataset={arguments['dataset']}", *parts))
-    assert "\n" not in str(refusal.value)
+        list(Hub(**arguments).documents())
+    assert refusal.value.key == "corpus.dataset"
+    assert part in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 def test_a_refused_data_set_leaves_no_files(rows: list[str], hub: hub_server.Hub, tmp_path: Path) -> None:
     _publish_data(hub, rows)
-    for override, part in (("revision=v1", "it has no revision 'v1'"), ("split=tran", "Bad split: tran")):
+    for override in ("revision=v1", "split=tran"):
         found = run(tmp_path, *SMALL, "corpus=hub", "corpus.dataset=org/texts", f"corpus.{override}")
-        assert found.refused("corpus.dataset=org/texts", part), found.error
+        assert found.refused("corpus.dataset", "org/texts"), found.error
     assert not (tmp_path / "run").exists() and not list(tmp_path.rglob("*.part"))
 
 

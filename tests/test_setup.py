@@ -84,42 +84,30 @@ def test_make_uses_the_given_python(tmp_path: Path, interpreter: Path) -> None:
     assert not (tree / ".venv").exists()
 
 
-def test_make_refuses_an_old_python_in_one_line(tmp_path: Path) -> None:
+def test_make_refuses_an_old_python(tmp_path: Path) -> None:
     (tree := tmp_path / "tree").mkdir()
     done = make(tree, "PYTHON=false")
-    assert done.stderr.splitlines()[0] == (
-        "Python 3.11 or later is needed, and none was found as: false. Install it or use make PYTHON=<path>."
-    )
-    assert done.returncode == 2
+    assert done.returncode == 2 and "PYTHON" in done.stderr
     assert not (tree / ".venv").exists()
 
 
 def test_make_refuses_another_python_than_that_of_the_environment(tmp_path: Path) -> None:
     (tree := tmp_path / "tree").mkdir()
-    there = tree / ".venv/bin/python"
-    there.parent.mkdir(parents=True)
-    there.write_text("#!/bin/sh\necho Python 3.99.1\n")
-    there.chmod(0o755)
+    python = tree / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\necho Python 3.99.1\n")
+    python.chmod(0o755)
     done = make(tree, f"PYTHON={sys.executable}")
-    assert done.stderr.splitlines()[0] == (
-        f".venv has Python 3.99.1, not PYTHON={sys.executable}: run make clean first."
-    )
-    assert done.returncode == 2 and there.exists()
+    assert done.returncode == 2 and f"PYTHON={sys.executable}" in done.stderr
+    assert python.exists()
 
 
-def test_windows_is_refused_in_one_line() -> None:
-    code = "import sys; sys.platform = 'win32'; import experiments"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (
-        2,
-        "The commands run on Linux and macOS: on Windows, run them in WSL.\n",
-    )
+WINDOWS = "import sys; sys.platform = 'win32'; import experiments"
+COMMANDS = [f"experiments/{name}.py" for name in ("run", "evaluate", "compare", "reproduce", "runs")]
 
 
-@pytest.mark.parametrize("name", ["run", "evaluate", "compare", "reproduce", "runs"])
-def test_missing_packages_are_reported_in_one_line(name: str) -> None:
+@pytest.mark.parametrize("arguments", [["-c", WINDOWS], *(["-S", path] for path in COMMANDS)])
+def test_windows_and_missing_packages_are_reported_in_one_line(arguments: list[str]) -> None:
     """With -S, Python finds no installed packages."""
-    command = [sys.executable, "-S", f"experiments/{name}.py"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
-    assert done.stderr == f"Packages are missing in {sys.executable}. Run: make setup; . .venv/bin/activate\n"
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)

@@ -11,7 +11,6 @@ multinomial, which gives the same distribution as sampling examples.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,21 +21,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.reporting.matching import expanded, named, results_folder
+from analysis.model_names import Names
+from analysis.reporting.matching import read_named, require_protocol
 from analysis.senteval.averages import LISTED, RULES, Average, average_title
 from analysis.senteval.records import PUBLISHED, incomparable
 from analysis.senteval.results import FILE, read_results
 from analysis.senteval.scores import metric_name
-from analysis.settings import BootstrapSettings
 from data.display import bar, printable
-from data.errors import UserError, about, readable
-from data.files import open_bytes
+from data.errors import UserError, reading
+from data.ranges import Seed
 
 RESAMPLES = 10_000
 LEVEL = 0.95
 FOLDER = "predictions"
-MOST_BYTES = 1 << 30  # limit for the arrays of a task
-LARGEST = 1e30  # limit for predictions, so that their squares and sums do not overflow
 _CELLS = 100_000  # counts at a time: fits in the cache
 
 
@@ -73,40 +70,17 @@ def read_predictions(path: Path) -> Predictions:
     """Reads ``predictions/<task>.npz``: "gold", "predicted", and "subset" or "fold" if the task has them.
 
     Raises:
-        UserError: in one line, if it cannot be read or has another content.
+        UserError: if it cannot be read or has another content.
     """
-    try:
-        with readable(path), open_bytes(path) as file:
-            with zipfile.ZipFile(file) as archive:
-                if sum(member.file_size for member in archive.infolist()) > MOST_BYTES:
-                    raise ValueError("too large")
-            file.seek(0)
-            loaded = np.load(file, allow_pickle=False)
-            arrays = {name: loaded[name] for name in ("gold", "predicted", "subset", "fold") if name in loaded}
-    except UserError:
-        raise
-    except Exception:  # NumPy and zipfile raise many kinds of errors for a damaged archive
-        raise UserError(f"{path} is no .npz file of plain arrays, as an evaluation writes it.") from None
-    for name in ("gold", "predicted"):
-        if name not in arrays:
-            raise UserError(f'{path} has no array "{name}".')
-    gold, predicted = arrays["gold"], arrays["predicted"]
-    strata = arrays.get("subset", arrays.get("fold", np.zeros(gold.shape, dtype=np.int64)))
-    if (
-        gold.ndim != 1
-        or not len(gold)
-        or predicted.ndim not in (1, 2)
-        or not predicted.size
-        or not gold.shape == predicted.shape[:1] == strata.shape
-    ):
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise UserError(
-            f"{path}: arrays of one length, predicted of one or two dimensions, are needed. Got {shapes}."
-        )
-    for name, array in (("gold", gold), ("predicted", predicted), ("subset or fold", strata)):
-        if array.dtype.kind not in "fiu" or not (np.abs(array) < LARGEST).all():
-            raise UserError(f"{path}: {name} must hold finite numbers only.")
-    return Predictions(gold, predicted, strata, "subset" in arrays)
+    with reading("file of predictions", path), np.load(path, allow_pickle=False) as arrays:
+        gold, predicted = arrays["gold"], arrays["predicted"]
+        name = next((name for name in ("subset", "fold") if name in arrays), None)
+        strata = np.zeros(gold.shape, dtype=np.int64) if name is None else arrays[name]
+        if gold.ndim != 1 or predicted.ndim not in (1, 2) or not gold.shape == predicted.shape[:1] == strata.shape:
+            raise ValueError("its arrays have other shapes")
+        if not predicted.size or not all(np.isfinite(array).all() for array in (gold, predicted, strata)):
+            raise ValueError("it must hold finite numbers")
+        return Predictions(gold, predicted, strata, name == "subset")
 
 
 def metrics(task: str, predictions: Predictions) -> tuple[str, ...]:
@@ -124,12 +98,7 @@ def _resampled(
     """Computes the observed difference A - B, then that of each resample, as shares, of shape (1 + resamples,).
 
     An undefined correlation counts as 0, as in the toolkit.
-
-    Raises:
-        UserError: if the two are predictions for different examples.
     """
-    if not a.same_examples(b) or a.predicted.ndim != b.predicted.ndim:
-        raise UserError("The two have different test examples: evaluate both on the same data.")
     groups = np.zeros_like(a.strata) if metric.endswith(".all") else a.strata
     strata = [np.flatnonzero(groups == value) for value in np.unique(groups)]
     found = np.zeros(1 + resamples)
@@ -287,10 +256,11 @@ def compare_folders(
         of_a, of_b = (read_predictions(folder / FOLDER / f"{task}.npz") for folder in (a, b))
         # Averages need both for each resample.
         both = ["accuracy+f1"] if "f1" in metrics(task, of_a) else []
-        with about(task):
-            for metric in (*metrics(task, of_a), *both):
-                rng = np.random.default_rng([seed, place])
-                resampled[task, metric] = _resampled(of_a, of_b, metric, resamples, rng)
+        if not of_a.same_examples(of_b) or of_a.predicted.ndim != of_b.predicted.ndim:
+            raise UserError(f"other test examples of {task} than {a}", key=str(b))
+        for metric in (*metrics(task, of_a), *both):
+            rng = np.random.default_rng([seed, place])
+            resampled[task, metric] = _resampled(of_a, of_b, metric, resamples, rng)
         if progress:
             progress(done / len(common))
     shown = {
@@ -346,29 +316,23 @@ def difference_table(differences: dict[tuple[str, str], Difference], a: str, b: 
     return table
 
 
-def _protocol(folder: Path) -> str:
-    """Returns the protocol of the scores in a result folder; "" if it has no results."""
-    return read_results(folder).protocol if (folder / FILE).exists() else ""
+def report_differences(*, results: Names, tasks: Names | None = None, seed: Seed = 0) -> None:
+    """Prints the table of the differences of two results.
 
-
-def run(settings: BootstrapSettings) -> None:
-    """Prints the table of the differences of the two results.
+    Args:
+        results: two folders of results, or NAME=FOLDER.
+        tasks: names of tasks; None: all with predictions in both.
+        seed: seed of the resamples.
 
     Raises:
         UserError: if they are not two results of one protocol with predictions.
     """
-    given = expanded(settings.results)
-    if len(given) != 2:
-        raise UserError(f"results: the bootstrap compares two results. Got {len(given)} instead.")
-    names, paths = zip(*map(named, given), strict=True)
-    a, b = folders = [results_folder(path) for path in paths]
-    protocols = [_protocol(folder) for folder in folders]
-    if all(protocols) and protocols[0] != protocols[1]:
-        raise UserError(f"{a} and {b} cannot be compared: their protocols are {' and '.join(protocols)}.")
+    stored = read_named(results)
+    if len(stored) != 2:
+        raise UserError(f"two results are compared, {len(stored)} are named", key="results")
+    require_protocol(stored)
+    a, b = (one.folder for one in stored)
     with bar("resampling") as progress:
-        differences = compare_folders(a, b, settings.tasks or (), seed=settings.seed, progress=progress)
-    shown = [
-        f"{name or folder} ({protocol or 'unknown protocol'})"
-        for name, folder, protocol in zip(names, folders, protocols, strict=True)
-    ]
-    Console().print(difference_table(differences, *shown))
+        differences = compare_folders(a, b, tasks or (), seed=seed, progress=progress)
+    titles = (f"{one.results.model.get('name')} ({one.results.protocol})" for one in stored)
+    Console().print(difference_table(differences, *titles))

@@ -12,18 +12,20 @@ import hashlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
+from pydantic import Field
 
+from analysis.model_names import Names
 from analysis.reporting.bootstrap import FOLDER, Predictions, read_predictions
-from analysis.reporting.matching import StoredResults, read_matching
+from analysis.reporting.matching import StoredResults, read_stored, require_matching
 from analysis.senteval import scores
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.records import Record
 from analysis.senteval.results import FILE, Results, read_results, write_results
 from data.errors import UserError
-from data.files import atomic_write
+from data.files import atomic_write, lock_folder
 
 _FACTS = ("kind", "protocol", "files", "n_train", "n_dev", "n_test")  # fields shared by all members
 
@@ -43,7 +45,8 @@ def ensemble(members: Sequence[Path | str], out: Path, tasks: Sequence[str] | No
         UserError: in one line, if members differ in protocol, tasks or data, if predictions are missing or
             without probabilities, or if ``out`` holds results of another model.
     """
-    stored, names = read_matching(members, tasks)
+    stored = [read_stored(member) for member in members]
+    names = require_matching(stored, tasks)
     left_out = [name for name in names if stored[0].results.tasks[name]["kind"] == "retrieval"]
     names = [name for name in names if name not in left_out]
     if not names:
@@ -62,6 +65,27 @@ def ensemble(members: Sequence[Path | str], out: Path, tasks: Sequence[str] | No
             np.savez(file, allow_pickle=False, **arrays)
     write_results(out / FILE, found)
     return read_results(out)
+
+
+def report_ensemble(
+    *, results: Annotated[list[str], Field(min_length=2)], out: str, tasks: Names | None = None
+) -> None:
+    """Evaluates an ensemble, writes its results to ``out`` and prints them.
+
+    Args:
+        results: folders of the members' results.
+        out: folder.
+        tasks: names of tasks; None: all tasks of the members.
+
+    Raises:
+        UserError: as ``ensemble`` does.
+    """
+    folder = Path(out).expanduser()
+    with lock_folder(folder, "evaluation"):
+        combined = ensemble(results, folder, tasks)
+    for task in combined.model["left_out"]:
+        print(f"left out    {task}: its predictions are not kept")
+    print(combined)
 
 
 def weights(performances: Sequence[float | None]) -> list[float]:

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.reporting.matching import StoredResults, config_of, expanded, is_bundled, label, read_matching
-from analysis.settings import RankingSettings
+from analysis.model_names import Names
+from analysis.reporting.matching import StoredResults, label, read_named, require_matching
 from data.display import printable, wide_console
 from data.errors import UserError
+from data.ranges import Count
 
 GROUP, NAME = "objective.task", "names.objective"
 
@@ -45,49 +47,38 @@ class Ranking(NamedTuple):
     without: list[str]
 
 
-def rank(paths: Sequence[Path | str], by: Sequence[str] = (GROUP,), tasks: Sequence[str] | None = None) -> Ranking:
+def rank(
+    stored: Sequence[StoredResults], by: Sequence[str] = (GROUP,), tasks: Sequence[str] | None = None
+) -> Ranking:
     """Ranks results by their mean dev score, within each group.
 
     Args:
-        paths: folders of results, or their senteval.json.
+        stored: results.
         by: keys of the runs' configurations that define groups; none: all are one group. A run without the
             default key is grouped by its objective's name.
         tasks: names of tasks; None: all tasks of any of the results.
 
     Raises:
-        UserError: in one line, if results differ in protocol, tasks or data, one has no dev score, or the run of
-            one has none of the keys.
+        UserError: if results differ in protocol, tasks or data, one has no dev score, or the run of one has none
+            of the keys.
     """
-    stored, names = read_matching(paths, tasks)
+    names = require_matching(stored, tasks)
     without = [name for name in names if stored[0].results.tasks[name]["kind"] == "similarity"]
     counted = [name for name in names if name not in without]
     if not counted:
-        raise UserError(f"None of the tasks has a dev set: {', '.join(names) or 'there are none'}.")
+        raise UserError("none of the tasks has a dev set", key="tasks")
     groups: dict[str, list[Candidate]] = {}
     for one in stored:
-        scores = []
-        for name in counted:
-            score = one.results.tasks[name]["dev"]
-            if score is None:
-                raise UserError(f"{one.folder} has no dev score of {name}, as an ensemble has none: leave it out.")
-            scores.append(score)
-        group = label(one, by) if by else "all"
-        if list(by) == [GROUP]:
-            group = group or label(one, [NAME])
+        scores = [one.results.tasks[name]["dev"] for name in counted]
+        if None in scores:
+            raise UserError(f"no dev score of {counted[scores.index(None)]}", key=str(one.folder))
+        group = label(one, by) or (label(one, [NAME]) if list(by) == [GROUP] else None) if by else "all"
         if group is None:
-            raise UserError(f"{one.folder} cannot be grouped by {', '.join(by)}: {_why_not(one)}")
-        groups.setdefault(group, []).append(Candidate(one.folder, sum(scores) / len(scores)))
-    return Ranking(
-        {name: sorted(group, key=lambda one: -one.dev) for name, group in groups.items()}, counted, without
-    )
-
-
-def _why_not(stored: StoredResults) -> str:
-    if config_of(stored):
-        return "its run's config.yaml has no such key; by=[<key>] names another, by=[] makes one group."
-    name = str(stored.results.model.get("name"))
-    kind = "a bundled model" if is_bundled(name) else "no run whose config.yaml is there"
-    return f"it is the result of {name}, {kind}; leave it out, or by=[] makes one group."
+            raise UserError(f"no run with one of the keys {', '.join(by)}", key=str(one.folder))
+        mean = fmean(score for score in scores if score is not None)
+        groups.setdefault(group, []).append(Candidate(one.folder, mean))
+    ranked = {name: sorted(group, key=lambda one: -one.dev) for name, group in groups.items()}
+    return Ranking(ranked, counted, without)
 
 
 def table(ranking: Ranking, top: int = 1) -> Table:
@@ -109,10 +100,26 @@ def table(ranking: Ranking, top: int = 1) -> Table:
     return result
 
 
-def run(settings: RankingSettings) -> None:
-    """Prints the ranking, and ``ensemble=`` with the best."""
-    ranking = rank(expanded(settings.results), settings.by, settings.tasks)
-    shown = table(ranking, settings.top)
+def report_ranking(
+    *,
+    results: Names,
+    by: Sequence[str] = (GROUP,),
+    top: Count = 1,
+    tasks: Names | None = None,
+) -> None:
+    """Prints the ranking, and the best ``top`` of each group as ``results=`` of the evaluation ensemble.
+
+    Args:
+        results: folders of results; "*" stands for any letters.
+        by: see ``rank``.
+        top: number of each group.
+        tasks: names of tasks; None: all.
+
+    Raises:
+        UserError: as ``rank`` does.
+    """
+    ranking = rank(read_named(results), by, tasks)
+    shown = table(ranking, top)
     wide_console(shown).print(shown)
-    chosen = [one.folder for group in ranking.groups.values() for one in group[: settings.top]]
-    print(printable(f"ensemble=[{','.join(map(str, chosen))}]"))
+    best = [str(one.folder) for group in ranking.groups.values() for one in group[:top]]
+    print(printable(f"results=[{','.join(best)}]"))

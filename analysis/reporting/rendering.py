@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
@@ -24,6 +24,7 @@ from data.display import csv_cell, printable
 from data.errors import UserError, reason
 from data.files import write_json
 
+Form = Literal["text", "md", "csv"]
 _HEADING = 16  # characters of a line of a heading, unless a word is longer
 
 

@@ -12,17 +12,20 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from math import sqrt
 from statistics import fmean, stdev
+from typing import Literal
 
+from analysis.model_names import Names
 from analysis.reporting.intervals import reach, welch
-from analysis.reporting.matching import StoredResults, expanded, label, named, results_folder
+from analysis.reporting.matching import read_named, require_equal
 from analysis.reporting.printed import Cell, Key, PrintedRow, paper_rows
 from analysis.reporting.rendering import Grid, Row, heading, score_cell, show
 from analysis.senteval.averages import RULES, Rule, Scores, average, shown_averages
 from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
-from analysis.senteval.results import Results, read_results
+from analysis.senteval.results import Results
 from analysis.senteval.tasks import find
-from analysis.settings import TableSettings
 from data.errors import UserError
+
+Paper = Literal["declutr", "declutr_v1", "conssent", "gensen"]
 
 REMARKS = {  # on a task's printed scores, by (paper, task)
     (
@@ -122,7 +125,7 @@ def _add_average(
     """
     found = [one for score in scores if (one := average(rule, score, apart))]
     fullest = max(found, key=lambda one: len(one.tasks), default=None)
-    if fullest is None or len(fullest.tasks) < 2:
+    if fullest is None or len(fullest.tasks) < 2 or not (printed or fullest.telling):
         return []
     key = "", fullest.label
     for row, score in zip(ours, scores, strict=True):
@@ -321,29 +324,39 @@ def _merged(rows: list[Row], interval: bool) -> Row:
     return replace(rows[0], cells=cells, deviations=deviations, count=len(rows))
 
 
-def _read(given: str, by: Sequence[str]) -> Results:
-    """Reads the results of FOLDER or NAME=FOLDER, named NAME or by their run's configuration values at ``by``.
+def report_table(
+    *,
+    results: Names,
+    papers: Sequence[Paper] = (),
+    split: Literal["test", "dev"] = "test",
+    tasks: Names | None = None,
+    by: Sequence[str] = (),
+    mean: bool = False,
+    interval: bool = False,
+    against: str | None = None,
+    format: Literal["text", "md", "csv", "latex"] = "text",
+) -> None:
+    """Prints one table of several results.
+
+    Args:
+        results: folders of results, or NAME=FOLDER; "*" stands for any letters.
+        papers: papers whose printed rows stand below.
+        split: "test" or "dev".
+        tasks: tasks that are shown; None: all.
+        by: keys of the runs' configurations that name the rows.
+        mean, interval, against: at most one of them, see ``comparison``.
+        format: of the table.
 
     Raises:
-        UserError: if it cannot be read.
+        UserError: if results cannot be read, or those of one name are of different experiments.
     """
-    name, path = named(given)
-    results = read_results(path)
-    if name := name or label(StoredResults(results_folder(path), results), by) or "":
-        results.model = results.model | {"name": name}
-    return results
-
-
-def run(settings: TableSettings) -> None:
-    """Prints the table of the results."""
-    tasks = {task.name for task in find(settings.tasks)} if settings.tasks else None
+    if mean + interval + (against is not None) > 1:
+        raise UserError("mean, interval and against exclude each other", key="mean")
+    shown = {task.name for task in find(tasks)} if tasks else None
+    stored = read_named(results, by)
+    if mean or interval or against is not None:
+        require_equal(stored)
     grid = comparison(
-        [_read(one, settings.by) for one in expanded(settings.results)],
-        settings.papers,
-        settings.split,
-        tasks=tasks,
-        mean=settings.mean,
-        interval=settings.interval,
-        against=settings.against,
+        [one.results for one in stored], papers, split, tasks=shown, mean=mean, interval=interval, against=against
     )
-    show(grid, settings.format)
+    show(grid, format)

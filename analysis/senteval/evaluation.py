@@ -24,7 +24,7 @@ from analysis.senteval.protocols import PROTOCOLS, Protocol
 from analysis.senteval.results import FILE, Results, completed, read_results, write_results
 from analysis.senteval.tasks import TASKS, Task, available, roots
 from data.errors import UserError
-from data.files import alone_in, atomic_write
+from data.files import atomic_write, lock_folder
 from data.randomness import PROBE_VECTORS, generator
 
 _SHORT = "A man is playing a guitar."
@@ -76,32 +76,25 @@ def evaluate(
             finite, or if ``out`` holds results of something else.
     """
     if protocol not in PROTOCOLS:
-        raise UserError(f"protocol={protocol}: no such protocol. Available: {', '.join(PROTOCOLS)}.")
+        raise UserError(f"no such protocol; there are {', '.join(PROTOCOLS)}", key=f"protocol={protocol}")
     if PROTOCOLS[protocol].poolings:
-        raise UserError(
-            f"protocol={protocol} chooses among poolings: evaluate.py has it, for models of the suite."
-        )
+        raise UserError("chooses among poolings, which only evaluate.py does", key=f"protocol={protocol}")
     encoding = getattr(encode, "encode", encode)
     if isinstance(encode, str) or not callable(encoding):
-        raise UserError(
-            f"encode must be a function or have a method encode. Got {type(encode).__name__} instead: "
-            "encoders.load opens a model."
-        )
+        raise UserError("must be a function or have a method encode", key="encode")
     if not Path(data).is_dir():
-        raise UserError(f"data={data}: there is no such folder.")
+        raise UserError("no such folder", key=f"data={data}")
     tasks = [tasks] if isinstance(tasks, str) else tasks
     places = Path(data), None if probing is None else Path(probing)
     available(tasks, *places)
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
-        raise UserError(f"device={device}: torch finds no such device here; device='cpu' always works.") from None
-    if processes is not None and processes < 1:
-        raise UserError(f"processes must be at least 1. Got {processes} instead.")
+        raise UserError("torch finds no such device", key=f"device={device}") from None
     name = str(name or getattr(encode, "__name__", None) or type(encode).__name__)
     with ExitStack() as stack:
         if out is not None:
-            stack.enter_context(alone_in(Path(out), "evaluation"))
+            stack.enter_context(lock_folder(Path(out), "evaluation"))
         function = _Function(encoding)
         signature = function.signature()
         mark = hashlib.sha256(signature.tobytes() + name.encode()).hexdigest()
@@ -169,7 +162,8 @@ def run_tasks(
     missing = {task: str(path) for task, path in lacking.items()}
     encoders = {pooling: open_encoder(pooling) for pooling in protocol.poolings or (None,)}
     keys = {pooling: fingerprint(encoder) for pooling, encoder in encoders.items()}
-    model = model | {"fingerprint": _digest(*keys.values())}
+    weights = getattr(next(iter(encoders.values())), "weights", None)
+    model = model | ({"weights": weights} if weights else {}) | {"fingerprint": _digest(*keys.values())}
     results = _begun(out, model, protocol, {name: str(path) for name, path in places.items()}, missing)
 
     digests = {task.name: digest_files(task, places[task.group]) for task in wanted}
@@ -223,7 +217,7 @@ def _begun(
         ("protocol", results.protocol, protocol.name),
     ):
         if there != now:
-            raise UserError(f"{out / FILE} holds results of another {what}: out=<folder> names another place.")
+            raise UserError(f"has results of another {what}", key=str(out), hint="Name another folder by out=.")
     # Tasks that were evaluated when their files were elsewhere stay.
     results.missing = {name: path for name, path in missing.items() if name not in results.tasks}
     results.model, results.data = model, places
@@ -317,7 +311,7 @@ class _Function:
         try:
             vectors = np.asarray(found)
         except ValueError:
-            raise UserError("encode must return vectors of one length. Got rows of several instead.") from None
+            raise UserError("returned vectors of several lengths", key="encode") from None
         kind = vectors.dtype if isinstance(found, np.ndarray) else type(found).__name__
         if (
             vectors.ndim != 2
@@ -325,12 +319,10 @@ class _Function:
             or vectors.dtype.kind not in "fiu"
             or not vectors.size
         ):
-            raise UserError(
-                f"encode must return numbers of shape ({len(sentences)}, D) for {len(sentences)} sentences. "
-                f"Got {kind} of shape {getattr(found, 'shape', vectors.shape)} instead."
-            )
+            shape = getattr(found, "shape", vectors.shape)
+            raise UserError(f"returned {kind} of shape {shape} for {len(sentences)} sentences", key="encode")
         if self.dimension and vectors.shape[1] != self.dimension:
-            raise UserError(f"encode returned vectors of {self.dimension} numbers, then of {vectors.shape[1]}.")
+            raise UserError(f"returned {self.dimension}, then {vectors.shape[1]} numbers a vector", key="encode")
         return vectors.astype(np.float32, copy=False)
 
     def signature(self) -> np.ndarray:

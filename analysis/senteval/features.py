@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from filelock import FileLock
 
-from data.errors import UserError, reason
+from data.errors import UserError
 from data.files import atomic_write
 from data.sources.reading import lines
 
@@ -23,7 +23,6 @@ HASH = np.dtype("S16")
 FLOAT = np.dtype("<f4")
 HASHES, ROWS = "hashes.bin", "vectors.bin"
 Progress = Callable[[float], None]  # called with the share done, 0 .. 1
-_WHY = ": the encoder returned NaN or infinity; its training may have diverged."
 
 
 class Encodes(Protocol):
@@ -98,22 +97,19 @@ def embed(
         return Vectors(matrix, {sentence: place for place, sentence in enumerate(distinct)})
     folder = cache / key
     wanted = _hashes(distinct)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        rows = _places(_kept(folder, encoder.dimension), wanted)
-        if (rows < 0).any():
-            with FileLock(folder / "lock"):
-                kept = _kept(folder, encoder.dimension)
-                rows = _places(kept, wanted)
-                if len(missing := np.flatnonzero(rows < 0)):  # none if another process was first
-                    computed = _computed(encoder, [distinct[i] for i in missing], progress)
-                    order = _write(folder, len(kept), wanted[missing], computed)
-                    rows[missing[order]] = np.arange(len(kept), len(kept) + len(missing))
-        count = len(_kept(folder, encoder.dimension))
-        shape = (count, encoder.dimension)
-        matrix = np.memmap(folder / ROWS, FLOAT, "r", shape=shape) if count else np.empty(shape, FLOAT)
-    except OSError as error:
-        raise UserError(f"The vectors cannot be kept in {folder}: {reason(error)}.") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = _places(_kept(folder, encoder.dimension), wanted)
+    if (rows < 0).any():
+        with FileLock(folder / "lock"):
+            kept = _kept(folder, encoder.dimension)
+            rows = _places(kept, wanted)
+            if len(missing := np.flatnonzero(rows < 0)):  # none if another process was first
+                computed = _computed(encoder, [distinct[i] for i in missing], progress)
+                order = _write(folder, len(kept), wanted[missing], computed)
+                rows[missing[order]] = np.arange(len(kept), len(kept) + len(missing))
+    count = len(_kept(folder, encoder.dimension))
+    shape = (count, encoder.dimension)
+    matrix = np.memmap(folder / ROWS, FLOAT, "r", shape=shape) if count else np.empty(shape, FLOAT)
     return Vectors(matrix, dict(zip(distinct, rows.tolist(), strict=True)))
 
 
@@ -127,26 +123,21 @@ def embed_file(encoder: Embedder, text: Path, out: Path, progress: Progress | No
     """
     total = sum(1 for _ in _lines(text))
     if total == 0:
-        raise UserError(f"{text} is empty: it must have one sentence a line.")
+        raise UserError("empty", key=str(text))
     sentences = _lines(text)
     done = 0
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(out, "wb") as file:
-            header = {"descr": FLOAT.str, "fortran_order": False, "shape": (total, encoder.dimension)}
-            np.lib.format.write_array_header_1_0(file, header)
-            while chunk := list(islice(sentences, CHUNK)):
-                vectors = encoder.encode(chunk)
-                if (bad := _not_finite(vectors)) is not None:
-                    raise UserError(f"{text}:{done + bad + 1} has no finite vector{_WHY}")
-                file.write(vectors.astype(FLOAT, copy=False).tobytes())
-                done += len(chunk)
-                if progress is not None:
-                    progress(done / total)
-            if done != total:
-                raise UserError(f"{text} changed while it was read: run it again.")
-    except OSError as error:
-        raise UserError(f"{out} cannot be written: {reason(error)}.") from error
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(out, "wb") as file:
+        header = {"descr": FLOAT.str, "fortran_order": False, "shape": (total, encoder.dimension)}
+        np.lib.format.write_array_header_1_0(file, header)
+        while chunk := list(islice(sentences, CHUNK)):
+            vectors = encoder.encode(chunk)
+            if (bad := _not_finite(vectors)) is not None:
+                raise UserError("no finite vector", key=f"{text}:{done + bad + 1}")
+            file.write(vectors.astype(FLOAT, copy=False).tobytes())
+            done += len(chunk)
+            if progress is not None:
+                progress(done / total)
 
 
 def _computed(
@@ -161,7 +152,7 @@ def _computed(
         places = order[start : start + chunk]
         vectors = encoder.encode([sentences[i] for i in places])
         if (bad := _not_finite(vectors)) is not None:
-            raise UserError(f"{sentences[places[bad]][:80]!r} has no finite vector{_WHY}")
+            raise UserError(f"no finite vector for {sentences[places[bad]][:80]!r}")
         yield places, vectors
         done += int(lengths[places].sum())
         if progress is not None:
@@ -205,7 +196,7 @@ def _kept(folder: Path, dimension: int) -> np.ndarray:
     content = (folder / HASHES).read_bytes()
     count = len(content) // HASH.itemsize
     if count and (folder / ROWS).stat().st_size < count * dimension * FLOAT.itemsize:
-        raise UserError(f"{folder} is damaged: remove it, and it will be computed again.")
+        raise UserError("the cached vectors are cut short: remove the folder", key=str(folder))
     return np.frombuffer(content[: count * HASH.itemsize], dtype=HASH)
 
 

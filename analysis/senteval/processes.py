@@ -91,8 +91,9 @@ def _side_by_side(
                     progress(job.name, share)
     except BrokenProcessPool:
         raise UserError(
-            "A process that evaluates tasks was killed, perhaps for want of memory. Results so far are kept; "
-            "processes=1 needs the least memory."
+            "a process that evaluates tasks was killed, perhaps for want of memory",
+            key="processes",
+            hint="Results so far are kept; processes=1 needs the least memory.",
         ) from None
     finally:
         held.close()  # ends processes that still work

@@ -18,7 +18,7 @@ from analysis.senteval.averages import averages
 from analysis.senteval.records import PUBLISHED, Record, fault, headlines, incomparable, measure, metric_of
 from analysis.senteval.scores import metric_name
 from data.display import printable, wide_console
-from data.errors import UserError, readable
+from data.errors import UserError, reading
 from data.files import atomic_write, read_json, write_json
 
 FILE = "senteval.json"
@@ -91,7 +91,7 @@ class Results:
             UserError: if the protocols differ, or no task is in both.
         """
         if self.protocol != other.protocol:
-            raise UserError(f"Results of protocols {self.protocol} and {other.protocol} cannot be compared.")
+            raise UserError(f"results of protocols {self.protocol} and {other.protocol} cannot be compared")
         theirs = other.scores
         shared = {
             name: (score, second)
@@ -99,7 +99,7 @@ class Results:
             if score is not None and (second := theirs.get(name)) is not None
         }
         if not shared:
-            raise UserError("The results have no task in common.")
+            raise UserError("the results have no task in common")
         return Comparison(str(self.model.get("name")), str(other.model.get("name")), shared)
 
 
@@ -192,44 +192,30 @@ def read_results(path: Path | str) -> Results:
     """Reads a senteval.json, or the one in a folder.
 
     Raises:
-        UserError: in one line, if it is not there, cannot be read, is cut short or is something else.
+        UserError: if it cannot be read.
     """
     path = Path(path)
     if path.is_dir():
         path = path / FILE
-    if not path.exists():
-        raise UserError(f"There is no {path}: name a {FILE} or the folder that holds one.")
-    with readable(path):
-        try:
-            value = read_json(path)
-        except ValueError:
-            raise UserError(
-                f"{path} is not JSON: it was cut short, or is another file; remove it or name another folder."
-            ) from None
-    return _checked(path, value)
+    with reading(FILE, path):
+        content = read_json(path, _Document)
+        for name, record in content["tasks"].items():
+            if why := fault(name, record):
+                raise ValueError(why)
+        tasks = cast(dict[str, Record], content["tasks"])
+        return Results(
+            content["protocol"], content["model"], content.get("data"), tasks, content.get("missing", {})
+        )
 
 
-def _checked(path: Path, value: Any) -> Results:
-    def refuse(what: str) -> UserError:
-        return UserError(f"{path} is not a valid {FILE}: {what}.")
+@dataclass
+class _Document:
+    """Keys of senteval.json that are read."""
 
-    if not isinstance(value, dict):
-        raise refuse("it is not an object")
-    for key, kind, called in (
-        ("tasks", dict, "an object"),
-        ("model", dict, "an object"),
-        ("protocol", str, "text"),
-    ):
-        if not isinstance(value.get(key), kind):
-            raise refuse(f'"{key}" is not {called}' if key in value else f'it has no "{key}"')
-    missing = value.get("missing", {})
-    if not isinstance(missing, dict) or not all(isinstance(text, str) for text in missing.values()):
-        raise refuse('"missing" is not an object of texts')
-    for name, record in value["tasks"].items():
-        if found := fault(name, record):
-            raise refuse(found)
-    tasks = cast(dict[str, Record], value["tasks"])
-    return Results(value["protocol"], value["model"], value.get("data"), tasks, missing)
+    protocol: str
+    model: dict[str, Any]
+    tasks: dict[str, Any]
+    missing: dict[str, str] = field(default_factory=dict)
 
 
 def _plain(value: Any) -> Any:

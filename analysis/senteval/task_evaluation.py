@@ -23,7 +23,7 @@ from analysis.senteval.files.captions import Captions
 from analysis.senteval.files.loaders import Examples
 from analysis.senteval.protocols import SNLI_L2, Protocol
 from analysis.senteval.tasks import TASKS, Task
-from data.errors import UserError, about
+from data.errors import UserError
 
 Dataset = Mapping[str, Examples] | Mapping[str, Captions]
 Outcomes = tuple[dict[str, Any], dict[str, np.ndarray]]  # a record's scores; predictions of each test example
@@ -85,16 +85,19 @@ class Job:
         task, started = TASKS[self.name], time.perf_counter()
         found: list[Outcomes] = []
         progress(0.0)
-        with about(f"{self.name} ({self.source})"):
-            for pooling, parts in self.parts.items():
+        for pooling, parts in self.parts.items():
 
-                def part(share: float, done: int = len(found)) -> None:
-                    progress((done + share) / len(self.parts))
+            def part(share: float, done: int = len(found)) -> None:
+                progress((done + share) / len(self.parts))
 
+            try:
                 record, predictions = _evaluate(task, parts, np.asarray(matrices[pooling]), self, part)
-                if pooling is not None:
-                    record["pooling"] = pooling
-                found.append((record, predictions))
+            except UserError as error:
+                error.key = error.key or f"{self.name} ({self.source})"
+                raise
+            if pooling is not None:
+                record["pooling"] = pooling
+            found.append((record, predictions))
         # Without dev the last pooling is taken, as the protocol says.
         record, predictions = found[-1] if found[-1][0]["dev"] is None else max(found, key=_dev)
         seconds = round(time.perf_counter() - started, 2)
@@ -211,7 +214,7 @@ def _classes(task: Task, parts: Parts, matrix: np.ndarray, job: Job, progress: P
 
 def _check_classes(train: Indexed) -> None:
     if len(np.unique(train.targets)) < 2:
-        raise UserError("all training examples are of one class; a classifier needs two.")
+        raise UserError("all training examples are of one class")
 
 
 def _pair(matrix: np.ndarray, part: Indexed) -> np.ndarray:

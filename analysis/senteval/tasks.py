@@ -16,7 +16,6 @@ from typing import Any
 from analysis.senteval.files import loaders
 from analysis.senteval.files.captions import FILES, Captions, captions
 from data.errors import UserError
-from data.files import leads_out
 
 STS_SUBSETS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
@@ -67,16 +66,10 @@ def roots(data: Path, probing: Path | None = None) -> dict[str, Path]:
 
 
 def absent(task: Task, root: Path) -> Path | None:
-    """Returns the first file of the task that is missing under its group's ``root``; None if all exist.
-
-    Raises:
-        UserError: if a file is a link out of ``root``.
-    """
+    """Returns the first file of the task that is missing under its group's ``root``; None if all exist."""
     for path in (root / file for file in task.files):
         if not path.is_file():
             return path
-        if leads_out(path, root):
-            raise UserError(f"{path} is a link out of {root}: replace it by what it leads to.")
     return None
 
 
@@ -114,10 +107,10 @@ def available(
         "probing/." + "".join(f" The probing files may be elsewhere: {key}=<folder>." for key in keys[1:])
     )
     if meant is not None and not (data / "downstream").is_dir():
-        hint = f"did you mean {keys[0]}={meant}?"
+        hint = f"Did you mean {keys[0]}={meant}?"
     lacks = "has the files of no task" if names is None else f"lacks files of {', '.join(missing)}"
     first = next(iter(missing.values()))
-    raise UserError(f"{data} {lacks} (the first one missing is {first}): {hint}")
+    raise UserError(f"{data} {lacks} (the first one missing is {first})", key=keys[0], hint=hint)
 
 
 def find(names: Iterable[str] | None) -> list[Task]:
@@ -128,14 +121,14 @@ def find(names: Iterable[str] | None) -> list[Task]:
     """
     names = list(TASKS if names is None else names)
     if not names:
-        raise UserError("tasks is empty: name some, as in tasks=[MR,CR], or leave it out for all.")
+        raise UserError("names no task", key="tasks")
     found = {}
     for name in names:
         if name not in TASKS:
             spelled = {alias: task.name for task in TASKS.values() for alias in (task.name.lower(), *task.aliases)}
             near = difflib.get_close_matches(str(name).lower(), list(spelled), n=1, cutoff=0.6)
-            hint = f"did you mean {spelled[near[0]]}?" if near else f"the tasks are: {', '.join(TASKS)}."
-            raise UserError(f"tasks: there is no task {name!r}; {hint}")
+            hint = f"Did you mean {spelled[near[0]]}?" if near else f"The tasks are: {', '.join(TASKS)}."
+            raise UserError(f"there is no task {name!r}", key="tasks", hint=hint)
         found[name] = TASKS[name]
     return list(found.values())
 

@@ -9,9 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from data.errors import readable
 from data.ranges import Below1, Factor
-from data.schema import Validated
 
 Part = Literal["train", "dev"]
 PART_NAMES: dict[Part, str] = {"train": "training", "dev": "dev"}
@@ -31,19 +29,15 @@ class Document(NamedTuple):
     part: Part | None = None
 
 
-class Source(Validated, ABC):
+class Source(ABC):
     """Base of all corpora.
 
     Args:
         fraction: share of the training documents in use, in (0, 1]; smaller shares lie within larger ones.
         dev_fraction: share of the documents (or groups) that is held out, in [0, 1).
         lowercase: whether the text is lower-cased.
-
-    Raises:
-        ValueError: if a value is out of its range.
     """
 
-    key_prefix = "corpus"
     name: str
 
     def __init__(self, *, fraction: Factor = 1.0, dev_fraction: Below1 = 0.05, lowercase: bool = False) -> None:
@@ -53,16 +47,11 @@ class Source(Validated, ABC):
 
     @abstractmethod
     def documents(self) -> Iterator[Document]:
-        """Streams the documents, in an order that is always the same, in constant memory."""
-
-    def read(self) -> Iterator[Document]:
-        """Yields ``documents``; a file that cannot be read is an error in one line.
+        """Streams the documents, in an order that is always the same, in constant memory.
 
         Raises:
             UserError: if a file cannot be read.
         """
-        with readable(self.name):
-            yield from self.documents()
 
     @abstractmethod
     def identity(self) -> Iterable[str | bytes]:
@@ -94,8 +83,7 @@ class Source(Validated, ABC):
     @cached_property
     def fingerprint(self) -> str:
         """Hexadecimal digest of the text, computed once, as large files take long to read."""
-        with readable(self.name):
-            return fingerprint(*self.identity())
+        return fingerprint(*self.identity())
 
     def texts_key(self) -> str:
         """Returns a digest that stands for the texts of ``texts``."""
@@ -106,7 +94,7 @@ class Source(Validated, ABC):
 
         ``fraction`` is ignored: one tokenizer, and so one token store, serves all fractions.
         """
-        for document in self.read():
+        for document in self.documents():
             text = normalise(document.text)
             if text and part_of(document.part, split_hash(document.group, text), self.dev_fraction) == "train":
                 yield text.lower() if self.lowercase else text

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from huggingface_hub.errors import HTTPError, RepositoryNotFoundError, RevisionNotFoundError
 from pydantic import Field
 
-from data.errors import UserError
+from data.errors import UserError, reading
 from data.network import ASK_SECONDS, LOGIN, refusal, unreachable
 from data.sources.base import Document, Part, Source
 from data.sources.reading import MOST_BYTES, too_long
@@ -42,7 +42,7 @@ class HubRows:
         self.dataset, self.subset, self.split = dataset, subset, split
         self.files = files
         self.revision = revision
-        self._setting = f"{setting}.dataset={dataset}" + (f" ({setting}.files={files})" if files else "")
+        self._key = f"{setting}.dataset"
         self._instead = instead
 
     @classmethod
@@ -59,10 +59,10 @@ class HubRows:
         """
         if dataset is None:
             return []
-        found: list[tuple[HubRows, Part | None]] = [(cls(dataset, split=split, **options), part)]
+        rows: list[tuple[HubRows, Part | None]] = [(cls(dataset, split=split, **options), part)]
         if dev_split is not None:
-            found.append((cls(dataset, split=dev_split, **options), "dev"))
-        return found
+            rows.append((cls(dataset, split=dev_split, **options), "dev"))
+        return rows
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Streams the rows.
@@ -114,9 +114,8 @@ class HubRows:
             raise self._refusal(error) from error
 
     def _reach(self) -> None:
-        why = unreachable()
-        if why:
-            raise UserError(f"{self._setting}: {why}; {self._instead}.")
+        if why := unreachable():
+            raise UserError(f"{self.dataset} cannot be read: {why}", key=self._key, hint=f"{self._instead}.")
 
     def _refusal(self, error: Exception) -> UserError:
         answer = error.__context__  # the hub's own error, where datasets has replaced it
@@ -126,7 +125,7 @@ class HubRows:
             why = " ".join(str(cause).splitlines()[:2]).rstrip(".") or why
         if "gated dataset" in why:
             why += f"; {LOGIN}"
-        return UserError(f"{self._setting} cannot be read from the hub: {why}.")
+        return UserError(f"{self.dataset} cannot be read from the hub: {why}", key=self._key)
 
 
 class Hub(Source):
@@ -145,8 +144,8 @@ class Hub(Source):
         fraction, dev_fraction, lowercase: see Source.
 
     Raises:
-        UserError: if the hub cannot be reached or has no such data set.
-        ValueError: if a value is out of its range, or ``document_start`` is not a regular expression.
+        UserError: if ``document_start`` is not a regular expression, the hub cannot be reached or it has no such
+            data set.
     """
 
     name = "hub"
@@ -166,12 +165,8 @@ class Hub(Source):
         **shared: Any,
     ) -> None:
         super().__init__(**shared)
-        try:
+        with reading("regular expression", "corpus.document_start"):
             self._start = None if document_start is None else re.compile(document_start)
-        except re.error as error:
-            raise ValueError(
-                f"corpus.document_start must be a regular expression. Got {document_start!r} instead ({error})."
-            ) from error
         self.rows = HubRows(dataset, subset=subset, split=split, files=files, revision=revision)
         self.field, self.group_field = field, group_field
         self.max_bytes = max_bytes
@@ -196,7 +191,7 @@ class Hub(Source):
             rows.append(text)
             size += len(text)
             if size > self.max_bytes:
-                raise too_long(where, "document that reaches this row", self.max_bytes, BOUND, "characters")
+                raise too_long(where, self.max_bytes, BOUND, "characters")
         if rows:
             yield Document("\n".join(rows), group)
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from data.errors import UserError, readable
+from data.errors import UserError
 from data.pairs import Pair, PairSource
 from data.ranges import Below1
 from data.sources.base import Part
 from data.sources.hub import HubRows
-from data.sources.reading import aligned, all_located, digest, lines, parsed
+from data.sources.reading import aligned_lines, digest, find_files, lines, parse_object
 
 KINDS = (".jsonl", ".jsonl.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 CLASSES = ("entailment", "neutral", "contradiction")
@@ -45,8 +45,8 @@ class Inference(PairSource):
         dev_fraction: see PairSource.
 
     Raises:
-        ValueError: if a value is out of its range, or not exactly one place of the pairs is given.
-        UserError: if a path is missing, or the hub cannot be reached; while reading, if a line is not as above.
+        UserError: if not exactly one place of the pairs is given, a path is missing, or the hub cannot be reached;
+            while reading, if a line is not as above.
     """
 
     name = "inference"
@@ -67,18 +67,17 @@ class Inference(PairSource):
     ) -> None:
         super().__init__(dev_fraction=dev_fraction)
         if (path is None) == (dataset is None):
-            raise ValueError("inference.path or inference.dataset must be set. Got none or both of them.")
+            raise UserError("set this or dataset, and only one of them", key="inference.path")
         if dev_split is not None and (dataset is None or dev_path is not None):
-            raise ValueError("inference.dev_split is for an inference.dataset without inference.dev_path.")
+            raise UserError("is for a dataset without dev_path", key="inference.dev_split")
         held_out = dev_split is not None or dev_path is not None
         part: Part | None = "train" if held_out else None
-        with readable("inference.path"):
-            dev_files = _files(dev_path, "inference.dev_path")
-            files = [file for file in _files(path, "inference.path") if file not in dev_files]
+        dev_files = _files(dev_path, "inference.dev_path")
+        files = [file for file in _files(path, "inference.path") if file not in dev_files]
         self._files: list[tuple[Path, Part | None]] = [(file, part) for file in files]
         self._files += [(file, "dev") for file in dev_files]
         if path is not None and not files:
-            raise UserError("inference.path: no file is left beside those of inference.dev_path.")
+            raise UserError("no file is left beside those of dev_path", key="inference.path")
         options = {"subset": subset, "revision": revision, "setting": self.name, "instead": INSTEAD}
         self._rows = HubRows.parts(dataset, split, dev_split, part, **options)
 
@@ -88,8 +87,8 @@ class Inference(PairSource):
                 where = f"{rows.dataset}, row {number}"
                 yield from self._pair(where, part, *_picked(row, ROW_FIELDS, where))
         for path, part in self._files:
-            for where, found in _records(path):
-                yield from self._pair(where, part, *found)
+            for where, record in _records(path):
+                yield from self._pair(where, part, *record)
 
     def identity(self) -> Iterator[str]:
         for rows, part in self._rows:
@@ -108,18 +107,18 @@ class Inference(PairSource):
         if label in CLASSES:
             label = CLASSES.index(label)
         if isinstance(label, bool) or label not in range(len(CLASSES)):
-            raise UserError(f"{where}: label {label!r} is none of {', '.join(CLASSES)}, -.")
+            raise UserError(f"label {label!r} is none of {', '.join(CLASSES)}, -", key=where)
         if not isinstance(premise, str) or not isinstance(hypothesis, str):
-            raise UserError(f"{where}: premise and hypothesis must be text.")
+            raise UserError("premise and hypothesis must be text", key=where)
         yield Pair((premise, hypothesis), label, part, premise)
 
 
 def _files(paths: str | Sequence[str] | None, key: str) -> list[Path]:
-    found = all_located(paths, KINDS, key)
-    for path in found:
+    files = find_files(paths, KINDS, key)
+    for path in files:
         if not path.name.lower().endswith(KINDS) and not path.name.startswith("s1."):
-            raise UserError(f"{key}: {path} must end in one of {', '.join(KINDS)}, or be SentEval's s1.train.")
-    return found
+            raise UserError(f"{path} must end in one of {', '.join(KINDS)}, or be SentEval's s1.train", key=key)
+    return files
 
 
 def _senteval_files(path: Path) -> list[Path]:
@@ -131,13 +130,13 @@ def _senteval_files(path: Path) -> list[Path]:
 
 def _records(path: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
     if three := _senteval_files(path):
-        for number, row in aligned(*three):
+        for number, row in aligned_lines(*three):
             yield f"{three[0]}:{number}", tuple(cell.strip() for cell in row)
     elif ".jsonl" in path.name.lower():
         for number, line in lines(path):
             if line.strip():
                 where = f"{path}:{number}"
-                yield where, _picked(parsed(line, where, f"the fields {', '.join(FIELDS)}"), FIELDS, where)
+                yield where, _picked(parse_object(line, where), FIELDS, where)
     else:
         header: list[str] = []
         for number, line in lines(path):
@@ -146,7 +145,7 @@ def _records(path: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
                 header = cells
                 _picked(dict.fromkeys(header), FIELDS, where)
             elif len(cells) != len(header):
-                raise UserError(f"{where}: the header has {len(header)} columns, and this line has {len(cells)}.")
+                raise UserError(f"{len(cells)} columns, and the header has {len(header)}", key=where)
             else:
                 yield where, _picked(dict(zip(header, cells, strict=True)), FIELDS, where)
 
@@ -154,5 +153,5 @@ def _records(path: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
 def _picked(record: dict[str, Any], names: tuple[str, ...], where: str) -> tuple[Any, ...]:
     missing = [name for name in names if name not in record]
     if missing:
-        raise UserError(f"{where}: there is no {missing[0]!r}; there must be {', '.join(names)}.")
+        raise UserError(f"there is no {missing[0]!r}; there must be {', '.join(names)}", key=where)
     return tuple(record[name] for name in names)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
-from data.errors import UserError
-from data.schema import fault
+from pydantic import Field, TypeAdapter, ValidationError
+
+from data.errors import UserError, reading, reason, rename_keys
 from data.sources.base import (
     Document,
     Source,
@@ -26,8 +25,7 @@ from data.sources.pydocs import Pydocs
 from data.sources.text import Text
 
 KINDS: dict[str, type[Source]] = {"text": Text, "hub": Hub, "nltk": NltkCorpus, "pydocs": Pydocs}
-OF_THE_WHOLE = ("fraction", "lowercase")  # settings that only the mixture takes, not a corpus of it
-HEAVIEST = 100.0  # largest weight of a corpus
+Repeats = Annotated[float, Field(gt=0, le=100)]  # weight of a corpus
 
 
 class Mixture(Source):
@@ -44,7 +42,6 @@ class Mixture(Source):
         fraction, dev_fraction, lowercase: see Source.
 
     Raises:
-        ValueError: if a value is out of its range.
         UserError: if no corpus is named, or one has unknown or wrong settings.
     """
 
@@ -53,13 +50,11 @@ class Mixture(Source):
     def __init__(self, *, corpora: Mapping[str, Any], **shared: Any) -> None:
         super().__init__(**shared)
         if not corpora:
-            raise UserError(
-                "corpus.corpora names no corpus: '+corpus.corpora.books={path: books.jsonl.gz}' adds one called "
-                "books."
-            )
+            hint = "'corpus.corpora.books={path: books.jsonl.gz}' adds one called books."
+            raise UserError("names no corpus", key="corpus.corpora", hint=hint)
         self.corpora = corpora
         self.sources: dict[str, tuple[Source, float]] = {
-            name: _source(f"corpus.corpora.{name}", settings, self.dev_fraction)
+            name: _source(settings, f"corpus.corpora.{name}", self.dev_fraction)
             for name, settings in corpora.items()
         }
 
@@ -87,33 +82,24 @@ class Mixture(Source):
         return {"name": self.name, "where": "; ".join(parts), "licence": None}
 
 
-def _source(key: str, settings: Any, dev_fraction: float) -> tuple[Source, float]:
-    """Builds one corpus and reads its weight; faults are prefixed with the corpus' own ``key``."""
-    if not isinstance(settings, Mapping):
-        raise UserError(f"{key} must be a mapping, as {{path: books.jsonl.gz}}. Got {settings!r} instead.")
-    own = dict(settings)
-    kind, weight = own.pop("kind", "text"), own.pop("weight", 1.0)
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise UserError(f"{key}.kind must be one of {', '.join(KINDS)}. Got {kind!r} instead.")
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= HEAVIEST:
-        raise UserError(f"{key}.weight must be a number above 0 and at most {HEAVIEST:g}. Got {weight!r} instead.")
-    parameters = inspect.signature(KINDS[kind]).parameters
-    hints = get_type_hints(KINDS[kind].__init__, include_extras=True)
-    taken = [name for name in parameters if name not in OF_THE_WHOLE]
-    for name, value in own.items():
-        if name not in taken:
-            near = difflib.get_close_matches(name, taken, n=1)
-            hint = f" Did you mean {key}.{near[0]}?" if near else f" It takes kind, weight, {', '.join(taken)}."
-            raise UserError(f"{key}.{name}: no such key.{hint}")
-        if line := fault(hints[name], value):
-            raise UserError(f"{key}.{name} {line}")
-    for name in taken:
-        if parameters[name].default is inspect.Parameter.empty and name not in own:
-            raise UserError(f"{key}.{name} is not set.")
-    try:
-        return KINDS[kind](**{"dev_fraction": dev_fraction} | own), float(weight)
-    except (UserError, ValueError) as error:
-        raise UserError(str(error).replace("corpus.", f"{key}.")) from None
+def _source(settings: Mapping[str, Any], key: str, dev_fraction: float) -> tuple[Source, float]:
+    """Builds one corpus and reads its weight; its errors are about keys below ``key``."""
+    with reading("mapping with the settings of a corpus", key):
+        arguments = {"kind": "text", "weight": 1.0, "dev_fraction": dev_fraction, **settings}
+    source = KINDS.get(str(arguments["kind"]), Text)
+    types: dict[str, Any] = {"kind": Literal[tuple(KINDS)], "weight": Repeats}
+    for kind in (Source, source):
+        types |= get_type_hints(kind.__init__, include_extras=True)
+    for name, value in arguments.items():
+        if name not in types or name in ("fraction", "lowercase"):  # these two are settings of the whole
+            raise UserError("no such key", key=f"{key}.{name}")
+        try:
+            TypeAdapter(types[name]).validate_python(value)
+        except ValidationError as error:
+            raise UserError(reason(error), key=f"{key}.{name}") from None
+    weight, _ = arguments.pop("weight"), arguments.pop("kind")
+    with reading("corpus", key), rename_keys(corpus=key):
+        return source(**arguments), float(weight)
 
 
 def _times(text: str, weight: float) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from nltk.corpus.reader import BracketParseCorpusReader, CorpusReader, PlaintextCorpusReader
 from nltk.corpus.util import LazyCorpusLoader
 
-from data.errors import UserError
+from data.errors import UserError, reading
 from data.sources.base import Document, Source
 
 CORPORA = vars(importlib.import_module("nltk.corpus"))  # ``import nltk.corpus`` gives a lazy module without names
@@ -37,8 +37,9 @@ class NltkCorpus(Source):
         self._reader = corpus_reader(corpus)
 
     def documents(self) -> Iterator[Document]:
-        for fileid in self._reader.fileids():
-            yield Document(_text(self._reader, fileid))
+        with reading("corpus", f"nltk {self.corpus}"):
+            for fileid in self._reader.fileids():
+                yield Document(_text(self._reader, fileid))
 
     def identity(self) -> Iterator[str]:
         return (document.text for document in self.documents())
@@ -69,18 +70,15 @@ def corpus_reader(corpus: str, key: str = "corpus.corpus") -> Any:
     names = [name for name, value in CORPORA.items() if isinstance(value, kinds)]
     if corpus not in names:
         near = difflib.get_close_matches(corpus, names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise UserError(f"{key}: nltk has no corpus {corpus!r}{hint}")
+        raise UserError(f"nltk has no corpus {corpus!r}", key=key, hint=f"Did you mean {near[0]}?" if near else "")
     reader: Any = CORPORA[corpus]
     try:
         reader.ensure_loaded()
     except LookupError:
-        raise UserError(
-            f"{key}: the data of nltk's {corpus!r} is not installed: run "
-            f"python -c \"import nltk; nltk.download('{corpus}')\", or let NLTK_DATA name the folder that has it."
-        ) from None
+        hint = f"Run python -c \"import nltk; nltk.download('{corpus}')\", or set NLTK_DATA to its folder."
+        raise UserError(f"the data of nltk's {corpus!r} is not installed", key=key, hint=hint) from None
     if not hasattr(reader, "sents"):
-        raise UserError(f"{key}: nltk's {corpus!r} has no running text.")
+        raise UserError(f"nltk's {corpus!r} has no running text", key=key)
     return reader
 
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from data.errors import UserError, readable
+from data.errors import UserError
 from data.pairs import EMPTY, Pair, PairSource
 from data.ranges import Below1, Size
 from data.sources.base import Part
 from data.sources.hub import HubRows
-from data.sources.reading import aligned, digest, lines, located
+from data.sources.reading import aligned_lines, digest, find_file, lines
 
 TWO = Field(min_length=2, max_length=2)
 
@@ -42,9 +42,8 @@ class Parallel(PairSource):
         dev_fraction: see PairSource.
 
     Raises:
-        ValueError: if a value is out of its range, or not exactly one place of the pairs is given.
-        UserError: if a file is missing, or the hub cannot be reached; while reading, if the two files do not have
-            the same number of lines.
+        UserError: if not exactly one place of the pairs is given, a file is missing, or the hub cannot be reached;
+            while reading, if the two files do not have the same number of lines.
     """
 
     name = "parallel"
@@ -69,31 +68,23 @@ class Parallel(PairSource):
         super().__init__(dev_fraction=dev_fraction)
         for prefix, one, other in ("", source, target), ("dev_", dev_source, dev_target):
             if (one is None) != (other is None):
-                raise ValueError(
-                    f"parallel.{prefix}source and parallel.{prefix}target go together. Got one of them."
-                )
+                raise UserError(f"goes together with {prefix}target", key=f"parallel.{prefix}source")
         if [source, tsv, dataset].count(None) != 2:
-            raise ValueError(
-                "parallel.source and parallel.target, parallel.tsv or parallel.dataset must be set. Got none or "
-                "several of them."
-            )
-        if dev_source is not None and dev_split is not None:
-            raise ValueError("parallel.dev_split and parallel.dev_source exclude each other. Got both.")
-        if dev_split is not None and dataset is None:
-            raise ValueError("parallel.dev_split is for a parallel.dataset. Got it without one.")
+            raise UserError("set this (with target), tsv or dataset, and only one of them", key="parallel.source")
+        if dev_split is not None and (dataset is None or dev_source is not None):
+            raise UserError("is for a dataset without dev_source", key="parallel.dev_split")
         self.columns = tuple(columns)
         self.languages = tuple(languages)
         held_out = dev_source is not None or dev_split is not None
         part: Part | None = "train" if held_out else None
-        with readable("parallel"):
-            self._tsv = None if tsv is None else _file(tsv, "parallel.tsv")
-            self._aligned: list[tuple[Path, Path, Part | None]] = []
-            if source is not None and target is not None:
-                both = _file(source, "parallel.source"), _file(target, "parallel.target")
-                self._aligned.append((*both, part))
-            if dev_source is not None and dev_target is not None:
-                both = _file(dev_source, "parallel.dev_source"), _file(dev_target, "parallel.dev_target")
-                self._aligned.append((*both, "dev"))
+        self._tsv = None if tsv is None else find_file(tsv, KINDS, "parallel.tsv")
+        self._aligned: list[tuple[Path, Path, Part | None]] = []
+        if source is not None and target is not None:
+            both = find_file(source, KINDS, "parallel.source"), find_file(target, KINDS, "parallel.target")
+            self._aligned.append((*both, part))
+        if dev_source is not None and dev_target is not None:
+            first = find_file(dev_source, KINDS, "parallel.dev_source")
+            self._aligned.append((first, find_file(dev_target, KINDS, "parallel.dev_target"), "dev"))
         self._part = part
         options = {"subset": subset, "revision": revision, "setting": self.name, "instead": INSTEAD}
         self._rows = HubRows.parts(dataset, split, dev_split, part, **options)
@@ -104,7 +95,7 @@ class Parallel(PairSource):
         for rows, part in self._rows:
             yield from self._hub(rows, part)
         for source, target, part in self._aligned:
-            for _, (one, other) in aligned(source, target):
+            for _, (one, other) in aligned_lines(source, target):
                 yield Pair((one,), other, part)
 
     def identity(self) -> Iterator[str]:
@@ -128,10 +119,7 @@ class Parallel(PairSource):
                 continue
             cells = line.rstrip("\r\n").split("\t")
             if len(cells) < max(self.columns):
-                raise UserError(
-                    f"{path}:{number}: parallel.columns asks for column {max(self.columns)}, and the line has "
-                    f"{len(cells)}, separated by tabs."
-                )
+                raise UserError(f"{path}:{number} has only {len(cells)} columns", key="parallel.columns")
             source, target = (cells[column - 1] for column in self.columns)
             yield Pair((source,), target, self._part)
 
@@ -139,17 +127,7 @@ class Parallel(PairSource):
         for number, row in enumerate(rows, 1):
             translation = row.get("translation")
             if not isinstance(translation, dict) or not set(self.languages) <= set(translation):
-                found = ", ".join(translation if isinstance(translation, dict) else row)
-                raise UserError(
-                    f"{rows.dataset}, row {number}: parallel.languages={list(self.languages)} must be keys of its "
-                    f"'translation'. Got {found} instead."
-                )
+                fields = ", ".join(translation if isinstance(translation, dict) else row)
+                raise UserError(f"{rows.dataset}, row {number} has only {fields}", key="parallel.languages")
             source, target = (translation[language] or "" for language in self.languages)
             yield Pair((source,), target, part)
-
-
-def _file(path: str, key: str) -> Path:
-    found = located(path, KINDS, key)
-    if len(found) > 1:
-        raise UserError(f"{key} must be one file. {path} is {len(found)} of them.")
-    return found[0]

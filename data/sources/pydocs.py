@@ -16,7 +16,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from data.errors import readable
 from data.sources.base import Document, Source, order_hash
 from data.sources.prose import paragraphs
 
@@ -97,8 +96,7 @@ class Pydocs(Source):
         collecting = gc.isenabled()
         gc.disable()  # syntax trees hold no cycles; looking for some takes a fifth of the time
         try:
-            with readable(self.name):
-                return [document for root, package in self._roots() for document in _joined(root, package, seen)]
+            return [document for root, package in self._roots() for document in _joined(root, package, seen)]
         finally:
             if collecting:
                 gc.enable()

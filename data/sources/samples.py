@@ -35,9 +35,6 @@ class Samples(PairSource):
             the tree in one line, see ``data.sources.trees``) or "nli" (premise, hypothesis and class).
         pairs: number of pairs.
         dev_fraction: see PairSource.
-
-    Raises:
-        ValueError: if a value is out of its range.
     """
 
     name = "samples"

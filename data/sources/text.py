@@ -11,11 +11,11 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field
 
-from data.errors import UserError, readable, reason
+from data.errors import UserError, reading
 from data.ranges import Count
 from data.sources.base import Document, Part, Source
 from data.sources.pydocs import Pydocs
-from data.sources.reading import MOST_BYTES, digest, lines, listed, located, parsed, too_long
+from data.sources.reading import MOST_BYTES, digest, find_files, lines, parse_object, too_long
 
 BOUND, LARGEST_BOUND = "corpus.max_bytes", 1 << 30
 KINDS = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz", ".parquet")  # of the files that are read from a folder
@@ -52,8 +52,7 @@ class Text(Source):
         fraction, dev_fraction, lowercase: see Source.
 
     Raises:
-        ValueError: if a value is out of its range.
-        UserError: if a path is missing, or a file is empty, binary or not what its ending says.
+        UserError: if a path is missing or of another kind; while reading, if a file is not what its ending says.
     """
 
     name = "text"
@@ -71,16 +70,15 @@ class Text(Source):
         **shared: Any,
     ) -> None:
         super().__init__(**shared)
-        self.path = listed(path)
+        self.path = [path] if isinstance(path, str) else list(path)
         self.field = field
         self.group_field = group_field
         self.max_bytes = max_bytes
-        with readable("corpus.path"):
-            held_out = _files(listed(dev_path), document, "corpus.dev_path")
-            paths = {file.path for file in held_out}
-            files = [file for file in _files(self.path, document, "corpus.path") if file.path not in paths]
+        held_out = _files(dev_path, document, "corpus.dev_path")
+        paths = {file.path for file in held_out}
+        files = [file for file in _files(self.path, document, "corpus.path") if file.path not in paths]
         if not files:
-            raise UserError("corpus.path: no file is left beside those of corpus.dev_path.")
+            raise UserError("no file is left beside those of dev_path", key="corpus.path")
         part: Part | None = "train" if held_out else None
         self._files: list[tuple[_File, Part | None]] = [(file, part) for file in files]
         self._files += [(file, "dev") for file in held_out]
@@ -145,7 +143,7 @@ class Text(Source):
                 words += not piece.isspace()  # in a paragraph, lines
                 size += len(piece.encode())
                 if size > self.max_bytes:
-                    raise too_long(str(file.path), "document", self.max_bytes, BOUND)
+                    raise too_long(str(file.path), self.max_bytes, BOUND)
                 if words == file.unit or (words and file.unit == "paragraph" and piece.isspace()):
                     yield "".join(parts)
                     parts, words, size = [], 0, 0
@@ -153,65 +151,38 @@ class Text(Source):
             yield "".join(parts)
 
     def _table(self, file: _File, numbered: Iterable[tuple[int, str]]) -> Iterator[tuple[str, str | None]]:
-        begun = number = size = 0
-
-        def counted() -> Iterator[str]:
-            nonlocal begun, number, size
-            for number, line in numbered:
-                begun = begun if size else number
-                size += len(line)
-                if size > self.max_bytes:  # quotes may go on over many lines
-                    where = f"{file.path}:{begun}"
-                    raise too_long(where, "row that begins here", self.max_bytes, BOUND, "characters")
-                yield line
-
-        csv.field_size_limit(max(csv.field_size_limit(), LARGEST_BOUND))  # ``counted`` has the limit
+        csv.field_size_limit(LARGEST_BOUND)
+        rows = csv.reader((line for _, line in numbered), TABLES[file.kind], strict=True)
         header: list[str] = []
-        try:
-            for row in csv.reader(counted(), TABLES[file.kind], strict=True):
-                size = 0
-                where = f"{file.path}:{begun}"
+        with reading(f"{file.kind} file", file.path):
+            for row in rows:
+                where = f"{file.path}:{rows.line_num}"
                 if not header:
                     header = row
                 elif row and len(row) != len(header):
-                    raise UserError(f"{where}: the header has {len(header)} columns, and this row has {len(row)}.")
+                    raise UserError(f"{len(row)} columns, and the header has {len(header)}", key=where)
                 elif row:
                     record = dict(zip(header, row, strict=True))
                     yield pick(record, self.field, self.group_field, where, self.max_bytes)
-        except csv.Error as error:
-            raise UserError(f"{file.path}:{number}: not a row of a {file.kind} file ({reason(error)}).") from None
 
     def _records(self, path: Path, numbered: Iterable[tuple[int, str]]) -> Iterator[tuple[str, str | None]]:
         for number, line in numbered:
             if not line.strip():
                 continue
             where = f"{path}:{number}"
-            record = parsed(line, where, f"a field {self.field!r}")
-            yield pick(record, self.field, self.group_field, where, self.max_bytes)
+            yield pick(parse_object(line, where), self.field, self.group_field, where, self.max_bytes)
 
     def _rows(self, path: Path) -> Iterator[tuple[str, str | None]]:
-        from pyarrow import ArrowException, parquet, types  # takes long to import, and few corpora need it
+        from pyarrow import parquet  # takes long to import, and few corpora need it
 
-        try:
+        with reading("parquet file", path):
             table = parquet.ParquetFile(path)
-            names = table.schema_arrow.names
-            columns = [name for name in (self.field, self.group_field) if name in names]
-            number = 0
-            for name in columns:
-                if names.count(name) > 1:
-                    raise UserError(f"{path} has {names.count(name)} fields {name!r}.")
-                # the size of a nested value has no bound
-                if types.is_nested(table.schema_arrow.field(name).type):
-                    raise UserError(f"{path}: field {name!r} is not text but nested.")
-            # Texts at the bound take 50 MB, besides pyarrow's unpacked pages.
-            for batch in table.iter_batches(batch_size=8, columns=columns):
-                for row in range(batch.num_rows):  # one by one: a batch may hold one long text many times
-                    number += 1
-                    found = {name: batch[name][row].as_py() if name in columns else None for name in names}
-                    where = f"{path}, row {number}"
-                    yield pick(found, self.field, self.group_field, where, self.max_bytes)
-        except (ArrowException, OSError) as error:
-            raise UserError(f"{path}: cannot be read as a parquet file ({reason(error)}).") from error
+            pick(dict.fromkeys(table.schema_arrow.names), self.field, self.group_field, str(path))
+            columns = list(filter(None, (self.field, self.group_field)))
+            batches = table.iter_batches(batch_size=64, columns=columns)  # of long documents; bounds memory
+            rows = (row for batch in batches for row in batch.to_pylist())
+            for number, row in enumerate(rows, 1):
+                yield pick(row, self.field, self.group_field, f"{path}, row {number}", self.max_bytes)
 
 
 def pick(
@@ -220,37 +191,28 @@ def pick(
     """Returns text and group of a record; null as text is "", null as group is None.
 
     Raises:
-        UserError: if a field is missing, the text is not text or longer than ``most``, or the group is no name.
+        UserError: if a field is missing, or the text is not text or longer than ``most``.
     """
     for name, key in ((field, "corpus.field"), (group_field, "corpus.group_field")):
         if name is not None and name not in record:
-            raise UserError(f"{where}: there is no field {name!r}; {key} must be one of: {', '.join(record)}.")
+            raise UserError(f"{where} has no field {name!r}, but {', '.join(record)}", key=key)
     text = record[field]
     if not isinstance(text, str | None):
-        raise UserError(f"{where}: field {field!r} is not text but {type(text).__name__}.")
+        raise UserError(f"field {field!r} is not text but of type {type(text).__name__}", key=where)
     if text is not None and len(text) > most:
-        raise too_long(where, "text", most, BOUND, "characters")
+        raise too_long(where, most, BOUND, "characters")
     group = None if group_field is None else record[group_field]
-    if isinstance(group, list | dict):
-        raise UserError(f"{where}: field {group_field!r} is not a name but {type(group).__name__}.")
     return text or "", None if group is None else str(group).split("/", 1)[0]
 
 
-def _files(paths: Iterable[str], document: Cut | None, key: str) -> list[_File]:
+def _files(paths: str | Sequence[str] | None, document: Cut | None, key: str) -> list[_File]:
     files: dict[Path, _File] = {}
-    for pattern in paths:
+    for pattern in [paths] if isinstance(paths, str) else paths or []:
         unit = document or ("file" if Path(pattern).expanduser().is_dir() else "line")
-        for name in located(pattern, KINDS, key):
-            files.setdefault(name, _checked(name, unit, key))
+        for path in find_files(pattern, KINDS, key):
+            known = (*KINDS, *TABLES)
+            kind = next((kind for kind in known if path.name.lower().endswith(kind)), None)
+            if kind is None:
+                raise UserError(f"{path} must end in one of {', '.join(known)}", key=key)
+            files.setdefault(path, _File(path, kind, unit if kind.startswith(".txt") else RECORD))
     return list(files.values())
-
-
-def _checked(path: Path, cut: Cut, key: str) -> _File:
-    known = (*KINDS, *TABLES)
-    kind = next((kind for kind in known if path.name.lower().endswith(kind)), None)
-    if kind is None:
-        raise UserError(f"{key}: {path} must end in one of {', '.join(known)}.")
-    unit: Cut | Literal["record"] = cut if kind.startswith(".txt") else RECORD
-    if path.stat().st_size == 0 and unit != "file":
-        raise UserError(f"{key}: {path} is empty.")
-    return _File(path, kind, unit)

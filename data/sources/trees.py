@@ -17,11 +17,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from data.errors import UserError, readable
+from data.errors import UserError
 from data.pairs import Pair, PairSource, pair_hash
 from data.ranges import Below1, Count
 from data.sources.base import Part
-from data.sources.reading import MOST_BYTES, all_located, digest, lines, too_long
+from data.sources.reading import digest, find_files, lines
 
 VERSION = "3"  # of ``pruned``, ``words`` and ``linearised``: raise it where a tree would give another pair
 DEEPEST = 150  # nested constituents; sentences have a third of it at most
@@ -65,9 +65,8 @@ class Trees(PairSource):
         dev_fraction: see PairSource.
 
     Raises:
-        ValueError: if a value is out of its range, or both or none of ``gold`` and ``corpus`` are given.
-        UserError: if a path or NLTK's data is missing; while reading, if brackets do not match, or a tree is
-            too deep.
+        UserError: if both or none of ``gold`` and ``corpus`` are given, or a path or NLTK's data is missing; while
+            reading, if brackets do not match, or a tree is too deep.
     """
 
     name = "trees"
@@ -87,19 +86,18 @@ class Trees(PairSource):
     ) -> None:
         super().__init__(dev_fraction=dev_fraction)
         if (gold is None) == (corpus is None):
-            raise ValueError("trees.gold or trees.corpus must be set. Got none or both of them.")
+            raise UserError("set this or corpus, and only one of them", key="trees.gold")
         self.corpus = corpus
         self.gold_repeats = gold_repeats if machine is not None else 1
         self.tags = tags
         self.function_tags = function_tags
         self._reader = None if corpus is None else _parsed(corpus)
-        with readable("trees.gold"):
-            held_out = all_located(dev_path, KINDS, "trees.dev_path")
-            self._part: Part | None = "train" if held_out else None
-            files: list[tuple[Path, Part | None, bool]] = [
-                *((path, self._part, True) for path in all_located(gold, KINDS, "trees.gold")),
-                *((path, "train", False) for path in all_located(machine, KINDS, "trees.machine")),
-            ]
+        held_out = find_files(dev_path, KINDS, "trees.dev_path")
+        self._part: Part | None = "train" if held_out else None
+        files: list[tuple[Path, Part | None, bool]] = [
+            *((path, self._part, True) for path in find_files(gold, KINDS, "trees.gold")),
+            *((path, "train", False) for path in find_files(machine, KINDS, "trees.machine")),
+        ]
         self._files = [entry for entry in files if entry[0] not in held_out]
         self._files.extend((path, "dev", True) for path in held_out)
 
@@ -158,38 +156,27 @@ def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree
         where: name of the file, for messages.
 
     Raises:
-        UserError: if brackets do not match, a word stands where none can, or a tree is too deep or too long.
+        UserError: if brackets do not match, a word stands where none can, or a tree is too deep.
     """
     stack: list[tuple[list[str], list[Tree]]] = []  # of each open bracket: label and word, children
-    opened = number = size = 0
-
-    def misplaced(word: str) -> UserError:
-        begun = "" if number == opened else f", in the tree that begins in line {opened}"
-        return UserError(f"{where}:{number}: expected a bracket, found {word!r}{begun}.")
-
+    number = 0
     for number, line in numbered:
-        size = size + len(line) if stack else len(line)
-        if size > MOST_BYTES:
-            raise too_long(f"{where}:{opened}", "tree that begins here", MOST_BYTES, unit="characters")
         for piece in _PIECE.findall(line):
             if piece == "(":
-                opened = opened if stack else number
                 stack.append(([], []))
                 if len(stack) > DEEPEST:
-                    raise UserError(
-                        f"{where}:{opened}: the tree that begins here is deeper than {DEEPEST} brackets."
-                    )
+                    raise UserError(f"a tree of more than {DEEPEST} nested brackets", key=f"{where}:{number}")
             elif not stack:
-                raise UserError(f"{where}:{number}: {piece!r} stands outside of a tree; brackets must match.")
+                raise UserError(f"{piece!r} outside of a tree", key=f"{where}:{number}")
             elif piece != ")":
                 names, children = stack[-1]
                 names.append(piece)
                 if children or len(names) > 2:
-                    raise misplaced(piece)
+                    raise UserError(f"{piece!r} instead of a bracket", key=f"{where}:{number}")
             else:
                 names, children = stack.pop()
                 if children and len(names) > 1:
-                    raise misplaced(names[1])
+                    raise UserError(f"{names[1]!r} beside a bracket", key=f"{where}:{number}")
                 label, word = (*names, "", "")[:2]
                 tree = Tree(label, tuple(children), word)
                 if stack:
@@ -197,7 +184,7 @@ def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree
                 else:
                     yield tree
     if stack:
-        raise UserError(f"{where}:{opened}: the tree that begins here is not closed.")
+        raise UserError("the last tree is not closed", key=f"{where}:{number}")
 
 
 def pruned(tree: Tree, *, function_tags: bool = False) -> Tree | None:
@@ -239,5 +226,5 @@ def _parsed(corpus: str) -> Any:
 
     reader = corpus_reader(corpus, "trees.corpus")
     if not isinstance(reader, BracketParseCorpusReader):
-        raise UserError(f"trees.corpus: nltk's {corpus!r} has no trees; treebank has.")
+        raise UserError(f"nltk's {corpus!r} has no trees", key="trees.corpus", hint="treebank has.")
     return reader

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data.errors import ShortTextError
+from data.errors import UserError
 from data.loader import Units
 from data.selection import Selection
 from data.sources.base import PART_NAMES, Part
@@ -95,8 +95,7 @@ def select(store: TokenStore, part: Part, offsets: Sequence[int]) -> Selection:
     selected = found.narrowed(has_neighbours(store.documents, usable, offsets), "without neighbours")
     if not len(selected.indices):
         kind = PART_NAMES[part]
-        raise ShortTextError(
-            f"None of the {len(found.indices):,} {kind} sentences has a neighbour in its document: skip-thought "
-            "needs documents of several sentences."
+        raise UserError(
+            f"none of the {len(found.indices):,} {kind} sentences has a neighbour in its document", key="corpus"
         )
     return selected

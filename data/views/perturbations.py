@@ -11,7 +11,7 @@ uniformly. The paper does not say where "tokens not in S" come from (see ``Noise
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,13 @@ from data.loader import Units
 
 MOST_COUNTED = 400_000  # some ten million tokens; counts of more change the distribution little
 CHUNK = 10_000  # sentences counted at once
+
+
+class Perturbed(NamedTuple):
+    """Token ids of shape (m,), and the position of each in the sentence (-1: not in it), of shape (m,)."""
+
+    tokens: np.ndarray
+    sources: np.ndarray
 
 
 class Noise:
@@ -54,7 +61,7 @@ class Noise:
         left = int(self.ends[-1] - taken.sum())
         if left == 0:
             raise UserError(
-                "A sentence has every token of the vocabulary, so that no other can be inserted: take more text."
+                "a sentence has every token of the vocabulary, so that no other can be inserted", key="corpus"
             )
         numbers = rng.integers(left, size=count)
         passed = np.searchsorted(self.ends[own] - taken - before, numbers, side="right")
@@ -83,18 +90,18 @@ def count_tokens(
     return counts, float(counts.sum()) / max(1, len(indices))
 
 
-def delete(tokens: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Deletes ``k`` random positions of ``tokens`` (of shape (n,)); returns shape (n - k,).
+def delete(tokens: np.ndarray, k: int, rng: np.random.Generator) -> Perturbed:
+    """Deletes ``k`` random positions of ``tokens`` (of shape (n,)); m = n - k.
 
     Raises:
         ValueError: if no token would be left.
     """
     _require(tokens, k + 1, f"to lose {k}")
-    return np.delete(tokens, _positions(tokens, k, rng))
+    return _select(tokens, np.delete(np.arange(len(tokens)), _positions(tokens, k, rng)))
 
 
-def permute(tokens: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Permutes ``k`` random positions of ``tokens``; the result, also of shape (n,), is never the same sequence.
+def permute(tokens: np.ndarray, k: int, rng: np.random.Generator) -> Perturbed:
+    """Permutes ``k`` random positions of ``tokens`` (of shape (n,)); m = n, and the sequence is never the same.
 
     Positions are uniform over those that hold two different tokens, and their new order is uniform over all
     *sequences* but the old one: a permutation is drawn until the sequence differs, and each sequence of the drawn
@@ -113,16 +120,16 @@ def permute(tokens: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
         old = tokens[positions]
         if (old != old[0]).any():
             break
-    new = rng.permutation(old)
-    while (new == old).all():
-        new = rng.permutation(old)
-    permuted = tokens.copy()
-    permuted[positions] = new
-    return permuted
+    new = rng.permutation(positions)
+    while (tokens[new] == old).all():
+        new = rng.permutation(positions)
+    sources = np.arange(len(tokens))
+    sources[positions] = new
+    return _select(tokens, sources)
 
 
-def insert(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) -> np.ndarray:
-    """Inserts ``k`` tokens of ``noise`` into ``tokens`` (of shape (n,)); returns shape (n + k,), int64.
+def insert(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) -> Perturbed:
+    """Inserts ``k`` tokens of ``noise`` into ``tokens`` (of shape (n,)); m = n + k, int64.
 
     The j-th of them goes into one of the n + j gaps at that time, both ends included.
 
@@ -131,15 +138,16 @@ def insert(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) -
         UserError: as ``Noise.draw``.
     """
     _require(tokens, 1, "to insert others")
-    row = tokens.tolist()
+    row, sources = tokens.tolist(), list(range(len(tokens)))
     gaps = rng.integers(len(tokens) + 1 + np.arange(k))
     for gap, token in zip(gaps.tolist(), noise.draw(tokens, k, rng).tolist(), strict=True):
         row.insert(gap, token)
-    return np.array(row, dtype=np.int64)
+        sources.insert(gap, -1)
+    return Perturbed(np.array(row, dtype=np.int64), np.array(sources))
 
 
-def replace(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) -> np.ndarray:
-    """Replaces ``k`` random positions of ``tokens`` by tokens of ``noise``; returns shape (n,), int64.
+def replace(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) -> Perturbed:
+    """Replaces ``k`` random positions of ``tokens`` (of shape (n,)) by tokens of ``noise``; m = n, int64.
 
     Raises:
         ValueError: if there are fewer than ``k`` tokens.
@@ -147,11 +155,13 @@ def replace(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) 
     """
     _require(tokens, k, f"to replace {k}")
     replaced = tokens.astype(np.int64)  # stores keep small unsigned types
-    replaced[_positions(tokens, k, rng)] = noise.draw(tokens, k, rng)
-    return replaced
+    new, sources = noise.draw(tokens, k, rng), np.arange(len(tokens))
+    positions = _positions(tokens, k, rng)
+    replaced[positions], sources[positions] = new, -1
+    return Perturbed(replaced, sources)
 
 
-def split_in_two(tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def split_in_two(tokens: np.ndarray, rng: np.random.Generator) -> tuple[Perturbed, Perturbed]:
     """Returns w_1 .. w_i-1 and w_i .. w_n of ``tokens`` (of shape (n,)), i uniform over {2 .. n - 1}.
 
     The paper says only "at a random point"; its table 1 cuts "Maya | goes to school ." and "She loves | it .". So
@@ -162,10 +172,11 @@ def split_in_two(tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarr
     """
     _require(tokens, 3, "to be split")
     i = int(rng.integers(2, len(tokens)))
-    return tokens[: i - 1], tokens[i - 1 :]
+    first, second = np.split(np.arange(len(tokens)), [i - 1])
+    return _select(tokens, first), _select(tokens, second)
 
 
-def part_at_random(tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def part_at_random(tokens: np.ndarray, rng: np.random.Generator) -> tuple[Perturbed, Perturbed]:
     """Assigns each of ``tokens`` (of shape (n,)) to one of two parts with probability 1/2, and returns both.
 
     Tokens stay in order within a part. All are assigned again until neither part is empty.
@@ -177,7 +188,11 @@ def part_at_random(tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.nda
     while True:
         first = rng.random(len(tokens)) < 0.5
         if 0 < np.count_nonzero(first) < len(tokens):
-            return tokens[first], tokens[~first]
+            return _select(tokens, np.flatnonzero(first)), _select(tokens, np.flatnonzero(~first))
+
+
+def _select(tokens: np.ndarray, sources: np.ndarray) -> Perturbed:
+    return Perturbed(tokens[sources], sources)
 
 
 def _positions(tokens: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:

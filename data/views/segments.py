@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data.errors import ShortTextError
+from data.errors import UserError
 from data.loader import Units
 from data.selection import Selection
 from data.sources.base import PART_NAMES, Part
@@ -226,7 +226,7 @@ def select(
         others: whether places must be of two documents at least.
 
     Raises:
-        ShortTextError: if there are none.
+        UserError: if there are none.
     """
     assert store.sentences is not None, "Requirements.unit is sentence"
     rules = replace(store.sentences, min_words=1, max_words=ANY_LENGTH, unique=False)
@@ -239,20 +239,14 @@ def select(
         usable &= ends[:-1] > ends[np.searchsorted(documents, documents)]
     selected, kind = found.narrowed(usable, "without continuation"), PART_NAMES[part]
     if not len(selected.indices):
-        asked = "another one after it in its document"
-        if tokens:
-            asked = (
-                f"{tokens:,} tokens from its beginning to the end of its document" + " and text before it" * before
-            )
         longest = int((left + store.lengths)[found.indices].max())
-        raise ShortTextError(f"None of the {len(found.indices):,} {kind} sentences has {asked}.", longest=longest)
-    if others and documents[selected.indices[0]] == documents[selected.indices[-1]]:
-        longest = int((left + store.lengths)[selected.indices].max())
-        raise ShortTextError(
-            f"All {kind} sentences at which a pair can be sampled are of one document, and half of the pairs need "
-            "another one.",
-            longest=longest,
+        needs = f"{tokens:,} tokens{' and text before it' * before}" if tokens else "another sentence"
+        raise UserError(
+            f"no {kind} sentence has {needs} up to the end of its document (the longest has {longest:,} tokens)",
+            key="corpus",
         )
+    if others and documents[selected.indices[0]] == documents[selected.indices[-1]]:
+        raise UserError(f"all usable {kind} sentences are of one document; a pair may need two", key="corpus")
     return selected
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from tokenizers import decoders, models, pre_tokenizers
 
 from data.tokenizer import is_byte_level
+from data.views.perturbations import Perturbed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -50,7 +51,7 @@ def _begins(text: str) -> bool:
     return text.startswith((*BLANKS, *string.punctuation)) or unicodedata.category(text[:1] or "a")[0] == "P"
 
 
-def delete_words(tokens: np.ndarray, begins: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+def delete_words(tokens: np.ndarray, begins: np.ndarray, share: float, rng: np.random.Generator) -> Perturbed:
     """Deletes about ``share`` of the words of ``tokens`` (of shape (n,), n > 0); at least one word stays.
 
     Args:
@@ -64,4 +65,5 @@ def delete_words(tokens: np.ndarray, begins: np.ndarray, share: float, rng: np.r
     kept = rng.random(int(word[-1]) + 1) >= share
     if not kept.any():
         kept[rng.integers(len(kept))] = True
-    return tokens[kept[word]]
+    sources = np.flatnonzero(kept[word])
+    return Perturbed(tokens[sources], sources)

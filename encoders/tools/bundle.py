@@ -22,8 +22,8 @@ import yaml
 
 import encoders
 from data.batch import Tokens
-from data.errors import UserError, opening
-from data.files import JOURNAL_BYTES, YAML_BYTES, atomic_folder, read_text, read_yaml
+from data.errors import UserError, reading
+from data.files import atomic_folder, read_yaml
 from encoders import models
 from encoders.base import Encoder
 from encoders.export import model_card, section, with_section
@@ -81,17 +81,15 @@ def bundle(
             large for the repository.
     """
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
-        raise UserError(f"A checkpoint's name has letters, digits and . _ - only. Got {name!r:.200} instead.")
+        raise UserError("not a name of letters, digits and . _ -", key=name)
     if (into / name).exists() and not force:
-        raise UserError(f"{into / name} is there already: --force replaces it.")
-    if not (run / "encoder").is_dir():
-        raise UserError(f"{run} has no encoder: name the folder of a finished run.")
+        raise UserError("exists", key=str(into / name), hint="--force replaces it.")
     refuse_other(into / name)
     encoder = encoders.load(run / "encoder")
-    with opening(run, "a finished run"):
+    with reading("run", run):
         config = read_yaml(run / "config.yaml")
-        lines = [json.loads(line) for line in read_text(run / "metrics.jsonl", JOURNAL_BYTES).splitlines()]
-        run_card = read_text(run / "encoder" / "README.md", YAML_BYTES)
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
+        run_card = (run / "encoder" / "README.md").read_text("utf-8")
         models.with_dropout(encoder.model.config, DROPOUT)  # type: ignore[union-attr, arg-type]
         seen = max(line["tokens"] for line in lines if "tokens" in line)
         names = config["names"]
@@ -129,10 +127,7 @@ def bundle(
         sizes = {path: path.stat().st_size for path in unfinished.rglob("*") if path.is_file()}
         large = [path.name for path, size in sizes.items() if size > MOST_BYTES]
         if large or sum(sizes.values()) > MOST_BYTES_IN_ALL:
-            raise UserError(
-                f"{name} would take {sum(sizes.values()) / 2**20:.1f} MiB, {', '.join(large) or 'no file'} above "
-                f"{MOST_BYTES / 2**20:.0f} MiB: a checkpoint may have {MOST_BYTES_IN_ALL / 2**20:.0f} MiB."
-            )
+            raise UserError(f"{sum(sizes.values()):,} bytes are too many", key=name)
     return into / name
 
 

@@ -29,7 +29,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 import encoders
-from data.errors import UserError, opening
+from data.errors import UserError, reading
 from data.tokenizer import plain_backend
 from data.vectors import WordVectors
 from encoders.export import model_card
@@ -87,11 +87,11 @@ def expand(encoder: Recurrent, vectors: WordVectors, name: str) -> tuple[Recurre
     least = max(HELD_OUT, vectors.dim + 2)
     if len(shared) < least:
         raise UserError(
-            f"{name} shares {len(shared):,} words with the encoder, and a map from {vectors.dim} numbers needs "
-            f"{least:,}: choose a file in its language, or an encoder of more words."
+            f"shares {len(shared):,} words with the encoder, and a map from {vectors.dim} numbers needs {least:,}",
+            key=name,
         )
     if not added:
-        raise UserError(f"{name} has no word that the encoder does not know.")
+        raise UserError("has no word that the encoder does not know", key=name)
     table = encoder.embedding.weight.detach().cpu()  # (V, E)
     sources = vectors.vectors[[places[word] for word in shared]].double().numpy()  # (n, F)
     own = table[[known[word] for word in shared]].double().numpy()
@@ -169,14 +169,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         if given.folder.exists():
-            raise UserError(f"{given.folder} is there already: name a new folder.")
+            raise UserError("exists: name a new folder", key=str(given.folder))
         encoder = encoders.load(given.encoder)
         if not isinstance(encoder, Recurrent):
-            raise UserError(
-                f"{given.encoder} holds a {type(encoder).__name__}: only a BiLSTMMax, GRU or LSTM takes new words."
-            )
+            raise UserError(f"a {type(encoder).__name__} takes no new words", key=str(given.encoder))
         vectors = WordVectors(given.vectors)
-        with opening(given.encoder):
+        with reading("encoder", given.encoder):
             expanded, report = expand(encoder, vectors, given.vectors.name)
         expansion = {"vectors": given.vectors.name, **report._asdict()}
         card = model_card(

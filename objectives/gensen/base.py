@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from data.errors import ShortTextError, UserError
+from data.errors import rename_keys
 from data.loader import Units
 from data.pairs import PairSource, PairStore, prepare_pairs
 from data.selection import Selection
@@ -22,8 +21,6 @@ from data.views.perturbations import MOST_COUNTED, count_tokens
 from encoders.base import Encoder
 from objectives.base import Corpus, Objective, Requirements, TaskData
 from objectives.gather import global_mean
-
-SETTINGS = re.compile(r"(?<![\w./-])(?:parallel|trees|inference)\.(?=[a-z])")  # keys in messages of these sources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,20 +155,10 @@ def surprisals(
     return torch.from_numpy(-np.log(counts / counts.sum())).float()
 
 
-@contextmanager
-def errors_of(task: str) -> Iterator[None]:
-    """Prefixes data errors with the task's configuration key."""
-    key = f"objective.{task}"
-    try:
-        yield
-    except (ValueError, UserError) as error:
-        kind = UserError if isinstance(error, UserError) else ValueError
-        # Sources name their own keys; here these become keys of the task.
-        text = SETTINGS.sub(f"{key}.", str(error)).replace("encoder.min_count", "objective.min_count")
-        text = text.replace("samples.pairs", "objective.synthetic_pairs")
-        if isinstance(error, ShortTextError) and task == "tasks":  # of the run's corpus
-            raise ShortTextError(f"{key}: {text}", settings={"objective.min_count": 1}) from error
-        raise kind(text if text.startswith(f"{key}.") else f"{key}: {text}") from error
+def task_keys(task: str) -> AbstractContextManager[None]:
+    """Gives errors of sources and vocabularies the keys that the configuration of ``task`` has for them."""
+    groups = dict.fromkeys(("parallel", "trees", "inference", "corpus"), f"objective.{task}")
+    return rename_keys(**groups, samples="objective.synthetic_pairs", encoder="objective")
 
 
 def decoded(tokenizer: Any, ids: Sequence[int] | np.ndarray) -> str:

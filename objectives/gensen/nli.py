@@ -22,7 +22,7 @@ from encoders.base import Encoder
 from objectives.base import Corpus, Loss, TaskData
 from objectives.classifiers import classification_loss, classifier_flops
 from objectives.functional import at_least_float32, forward_flops
-from objectives.gensen.base import GenSenTask, decoded, errors_of, surprisals
+from objectives.gensen.base import GenSenTask, decoded, surprisals, task_keys
 
 
 class Example(NamedTuple):
@@ -41,7 +41,7 @@ class NLI(GenSenTask):
     mean_length = 0.0  # content tokens of a sentence
 
     def prepare(self, corpus: Corpus) -> TaskData:
-        with errors_of(self.name):
+        with task_keys(self.name):
             store, train, dev = self.pair_store(corpus)
         self.mean_length = float(store.source_lengths[train.indices].mean())
         self.surprisals["nli"] = surprisals(store, train.indices, len(store.classes), of=lambda pair: pair.target)

@@ -26,6 +26,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 import numpy as np
 
 from data.batch import Batch
+from data.errors import UserError
 from data.pairs import PairSource
 from data.randomness import FIXED, TASK, generator
 from data.ranges import AtLeast3, AtLeast6, Below1, Count, Size, Width
@@ -35,7 +36,7 @@ from data.sources.samples import MOST, Generated, Samples
 from data.sources.trees import Trees
 from encoders.base import Encoder
 from objectives.base import Corpus, Multitask, Requirements, TaskData, evaluating
-from objectives.gensen.base import GenSenTask, Sizes, errors_of
+from objectives.gensen.base import GenSenTask, Sizes, task_keys
 from objectives.gensen.nli import NLI
 from objectives.gensen.sequences import OFFSETS, PairTask, SkipThought
 
@@ -77,11 +78,15 @@ class GenSen(Multitask[GenSenTask]):
         synthetic_pairs: number of generated pairs of each task without data.
 
     Raises:
-        ValueError: if an argument is out of range.
-        UserError: if the data of a chosen task cannot be found.
+        UserError: if ``tasks`` and ``alpha`` do not fit, or the data of a chosen task cannot be found.
     """
 
     citation = CITATION
+    formula = (
+        r"L_{\mathrm{decoder}} = -\sum_t \log p\,(y_t \mid y_{<t},\ E(S))"
+        "\n"
+        r"L_{\mathrm{NLI}} = -\log\, \mathrm{softmax}(\mathrm{MLP}([u;\ v;\ |u - v|;\ u * v]))_{\mathrm{class}}"
+    )
     requirements = Requirements(unit="sentence")
     inference: ClassVar[type[NLI]] = NLI  # class of the NLI task
 
@@ -117,9 +122,7 @@ class GenSen(Multitask[GenSenTask]):
         )
         chosen = tuple(name for name in TASKS if name in tasks)
         if len(chosen) != len(tasks) or not tasks:
-            raise ValueError(
-                f"objective.tasks must be some of {', '.join(TASKS)}, each once. Got {list(tasks)} instead."
-            )
+            raise UserError(f"must be some of {', '.join(TASKS)}, each once", key="objective.tasks")
         neighbours = [name for name in OFFSETS if name in tasks]
         built: list[GenSenTask] = [SkipThought(neighbours, sizes)] if neighbours else []
         pairs: dict[Kind, tuple[Callable[..., PairSource], Mapping[str, Any] | None]] = {
@@ -131,7 +134,7 @@ class GenSen(Multitask[GenSenTask]):
         for name, (source, data) in pairs.items():
             if name not in tasks:
                 continue
-            with errors_of(name):
+            with task_keys(name):
                 opened = Samples(kind=name, pairs=synthetic_pairs) if data is None else source(**data)
             if name == "nli":
                 built.append(self.inference(name, sizes, opened))
@@ -149,10 +152,7 @@ class GenSen(Multitask[GenSenTask]):
         weights = dict.fromkeys(self.sequences, 1.0) if alpha is None else dict(alpha)
         if {*weights} != {*self.sequences} or any(not 0 < weight < math.inf for weight in weights.values()):
             names = ", ".join(self.sequences) or "no task"
-            raise ValueError(
-                f"objective.alpha must have a positive number for each of {names} and for nothing else. "
-                f"Got {weights} instead."
-            )
+            raise UserError(f"needs a positive number for each of {names}, and no other", key="objective.alpha")
         return {name: weights[name] / sum(weights.values()) for name in self.sequences}
 
     @property
@@ -181,7 +181,7 @@ class GenSen(Multitask[GenSenTask]):
         """
         seen: set[int] = set()
         for name, source in self._sources.items():
-            with errors_of(name):
+            with task_keys(name):
                 for text in source.source_texts():
                     if (digest := hash(text)) not in seen:
                         if len(seen) < REMEMBERED:
@@ -191,7 +191,7 @@ class GenSen(Multitask[GenSenTask]):
     def texts_key(self) -> str:
         keys = ["each once"] if self._sources else []
         for name, source in self._sources.items():
-            with errors_of(name):
+            with task_keys(name):
                 keys.append(source.texts_key())
         return " ".join(keys)
 
@@ -202,7 +202,7 @@ class GenSen(Multitask[GenSenTask]):
     def own_data(self) -> Mapping[str, Mapping[str, Any]]:
         found = {}
         for name, source in self._sources.items():
-            with errors_of(name):
+            with task_keys(name):
                 found[name] = source.describe()
         return found
 

@@ -23,6 +23,7 @@ import torch
 from torch import nn
 
 from data.batch import Batch, Tokens
+from data.errors import rename_keys
 from data.pairs import PairSource, PairUnit
 from data.selection import Selection
 from data.sources.base import fingerprint
@@ -37,7 +38,7 @@ from objectives.base import VOCABULARY_ID, Corpus, Loss, TaskData
 from objectives.decoder import Decoder
 from objectives.functional import forward_flops
 from objectives.gather import global_mean
-from objectives.gensen.base import GenSenTask, Sizes, decoded, errors_of, surprisals
+from objectives.gensen.base import GenSenTask, Sizes, decoded, surprisals, task_keys
 
 OFFSETS = {"stn": 1, "stp": -1}
 
@@ -210,7 +211,7 @@ class SkipThought(SequenceTask):
 
     def prepare(self, corpus: Corpus) -> TaskData:
         corpus.progress("words", 0, None)
-        with errors_of("tasks"):
+        with rename_keys(encoder="objective"):
             self.make_vocabulary(corpus, corpus.source.texts, corpus.source.texts_key)
         targets = prepare(
             corpus.source,
@@ -239,7 +240,7 @@ class PairTask(SequenceTask):
 
     def prepare(self, corpus: Corpus) -> TaskData:
         source = self.source
-        with errors_of(self.name):
+        with task_keys(self.name):
             corpus.progress(f"words of {self.name}", 0, None)
             self.make_vocabulary(
                 corpus, source.target_texts, lambda: f"targets {source.texts_key()}", symbols=source.symbols

@@ -1,21 +1,15 @@
-"""Word vector files, a bag of words, trees, and functions that run an evaluation or return its error message."""
+"""Word vector files, a bag of words, and trees."""
 
 from __future__ import annotations
 
 import gzip
-import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from analysis.models import Model
-from analysis.settings import EVALUATIONS
-from data.errors import UserError
 from encoders.bag_of_words import BagOfWords
-from experiments import compose
-from experiments.settings import require_models
 
 NOUNS = ("dog", "cat", "bird", "fish", "horse", "cow", "sheep", "goat")
 VERBS = ("saw", "sees", "liked", "likes")
@@ -58,19 +52,3 @@ def tree_folder(folder: Path, counts: tuple[int, int, int] = (300, 120, 120)) ->
         with gzip.open(folder / f"made_{part}.ptb.gz", "wt", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
     return folder
-
-
-def evaluate(name: str, *overrides: str) -> None:
-    """Runs the evaluation ``name`` of evaluate.py with these overrides."""
-    schema = EVALUATIONS[name]
-    settings = compose.check(list(overrides), name, schema)
-    require_models("models", getattr(settings, "models", ()))
-    importlib.import_module(schema.module).run(settings)
-
-
-def refusal(name: str, *overrides: str) -> str:
-    """Returns the error message of ``evaluate``, which must be one line."""
-    with pytest.raises(UserError) as error:
-        evaluate(name, *overrides)
-    assert "\n" not in str(error.value)
-    return str(error.value)

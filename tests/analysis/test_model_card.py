@@ -137,29 +137,13 @@ def test_a_card_without_front_matter_gets_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("front", "message"),
-    [
-        ("model-index: 3", "its model-index has a form that cannot be replaced."),
-        ("a: [", "its front matter cannot be read as YAML: "),
-    ],
-)
-def test_the_refusal_names_what_is_wrong_with_a_card(tmp_path: Path, front: str, message: str) -> None:
-    path = tmp_path / "README.md"
-    path.write_text(f"---\n{front}\n---\n")
-    with pytest.raises(UserError, match=rf"README.md is left as it is: {message}"):
-        add_scores(path, results(tasks={"CR": record("CR", 70)}))
-
-
-@pytest.mark.parametrize(
     "damaged",
     [
-        pytest.param("---\na: &a [1]\nb: *a\n---\n", id="YAML alias"),
         pytest.param("---\n\"model-index\": [{name: a, results: []}]\n---\n", id="quoted key"),
         pytest.param("---\na: [\n---\n# Ours\n", id="invalid YAML"),
         pytest.param("---\n- a\n---\n", id="list"),
         pytest.param("---\nmodel-index: 3\n---\n", id="model-index is a number"),
         pytest.param("\xff", id="not UTF-8"),
-        pytest.param("---\na: b" * 50_000, id="too large"),
         pytest.param(
             "---\nmodel-index: [{name: a, results: [{task: {type: b}, dataset: {type: c, name: d}, metrics: [\n"
             "# e\n{type: f, value: 1}]}]}]\n---\n",
@@ -170,7 +154,7 @@ def test_the_refusal_names_what_is_wrong_with_a_card(tmp_path: Path, front: str,
 def test_an_unreadable_card_is_left_unchanged(tmp_path: Path, damaged: str) -> None:
     path = tmp_path / "README.md"
     path.write_bytes(damaged.encode("latin-1"))
-    with pytest.raises(UserError, match=r"README.md is left as it is: .+\.$") as refusal:
+    with pytest.raises(UserError) as refusal:
         add_scores(path, results(tasks={"CR": record("CR", 70)}))
-    assert "\n" not in str(refusal.value)
+    assert refusal.value.key == str(path)
     assert path.read_bytes() == damaged.encode("latin-1") and [*tmp_path.iterdir()] == [path]

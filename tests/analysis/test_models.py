@@ -2,52 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from analysis.models import Model, Named, device, open_models
-from analysis.settings import ModelOptions, ModelsSettings, WordVectorSettings
+from analysis.models import Model, model_name, open_encoder, open_models, resolve_device
 from data.errors import UserError
 from encoders import BUNDLED
 from encoders.bag_of_words import BagOfWords
+from encoders.concatenated import Concatenated
+from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
 from tests.encoders.models import tiny
 
 
 def test_a_lower_precision_is_named_and_set() -> None:
-    reduced = Named(BUNDLED, ModelOptions(precision="bf16"))
-    assert reduced.name == f"{BUNDLED}, bf16" and reduced.open().precision == "bf16"  # type: ignore[union-attr]
+    assert model_name(BUNDLED, precision="bf16") == f"{BUNDLED}, bf16"
+    assert open_encoder(BUNDLED, precision="bf16").precision == "bf16"  # type: ignore[union-attr]
 
 
-def test_only_the_first_layers_of_a_transformer_are_opened(tmp_path: Path) -> None:
-    shortened = Named(BUNDLED, ModelOptions(layers=0, pooling="max"))
-    assert shortened.name == f"{BUNDLED}, layers 0, max"
-    assert shortened.open().model.config.num_hidden_layers == 0  # type: ignore[union-attr]
+def test_only_the_first_layers_of_a_transformer_are_opened() -> None:
+    assert model_name(BUNDLED, layers=0, pooling="max") == f"{BUNDLED}, layers 0, max"
+    assert open_encoder(BUNDLED, layers=0).model.config.num_hidden_layers == 0  # type: ignore[union-attr]
 
 
 def test_a_weighted_bag_of_words_is_opened_and_named(tmp_path: Path) -> None:
     vectors, counts = tmp_path / "glove.txt.gz.txt", tmp_path / "news.txt"
     vectors.write_text("the 1 2\ncat 3 4\n")
     counts.write_text("the cat\nthe\n")
-    words = WordVectorSettings(vectors=str(vectors), counts=str(counts))
-    plain = Named("bag_of_words", ModelOptions(encoder=words))
-    assert plain.name == "bag_of_words, glove"
-    np.testing.assert_array_equal(plain.open().encode(["the cat"]), [[2, 3]])
-    words = replace(words, lowercase=True, weighting="tfidf")
-    weighted = Named("bag_of_words", ModelOptions(encoder=words))
-    assert weighted.name == "bag_of_words, glove, lower-cased, tfidf of news"
+    words: dict[str, Any] = {"vectors": str(vectors), "counts": str(counts)}
+    assert model_name("bag_of_words", encoder=words) == "bag_of_words, glove"
+    np.testing.assert_array_equal(open_encoder("bag_of_words", encoder=words).encode(["the cat"]), [[2, 3]])
+    words |= {"lowercase": True, "weighting": "tfidf"}
+    assert model_name("bag_of_words", encoder=words) == "bag_of_words, glove, lower-cased, tfidf of news"
     expected = BagOfWords(vectors=str(vectors), lowercase=True, weighting="tfidf", counts=str(counts))
-    found = weighted.open().encode(["The cat"])
-    np.testing.assert_array_equal(found, expected.encode(["the cat"]))
-    assert not np.allclose(found, [[2, 3]])
+    weighted = open_encoder("bag_of_words", encoder=words).encode(["The cat"])
+    np.testing.assert_array_equal(weighted, expected.encode(["the cat"]))
+    assert not np.allclose(weighted, [[2, 3]])
 
 
-def opened(*models: object, **options: object) -> list[Model]:
-    return list(open_models(ModelsSettings(models=[*map(str, models)], cache=None, **options)))  # type: ignore[arg-type]
+def opened(*models: object, **options: Any) -> list[Model]:
+    return list(open_models([*map(str, models)], cache=None, **options))
 
 
 def test_models_are_opened_and_named(tmp_path: Path) -> None:
@@ -60,6 +58,22 @@ def test_models_are_opened_and_named(tmp_path: Path) -> None:
     [without_config] = opened(run / "encoder")
     assert without_config.name == "declutr-1/encoder"
     assert without_config.facts()["fingerprint"] == model.facts()["fingerprint"]
+
+
+def test_two_models_are_opened_side_by_side(tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 2)):
+        torch.manual_seed(seed)
+        tiny().save(tmp_path / name)
+    [a, b, both] = opened(tmp_path / "a", tmp_path / "b", f"{tmp_path / 'a'}+{tmp_path / 'b'}")
+    assert both.name == f"{a.name}+{b.name}" and isinstance(both.encoder, Concatenated)
+    np.testing.assert_array_equal(both.rows(["a b"]), np.hstack([a.rows(["a b"]), b.rows(["a b"])]))
+    lower = open_encoder(f"{tmp_path / 'a'}+{tmp_path / 'b'}", precision="bf16")
+    assert fingerprint(lower) != both.fingerprint  # a cache keeps the vectors apart
+    tiny().save(tmp_path / "a+b")
+    [plain] = opened(tmp_path / "a+b")
+    assert not isinstance(plain.encoder, Concatenated)
+    with pytest.raises(UserError):
+        open_encoder(f"{tmp_path / 'a'}+random_vectors")
 
 
 def test_options_apply_only_to_models_that_have_them(tmp_path: Path) -> None:
@@ -85,6 +99,6 @@ def test_vectors_are_cached(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_missing_gpu_is_refused() -> None:
-    with pytest.raises(UserError, match="device=cuda: this machine has no CUDA GPU; device=auto"):
-        device("cuda")
-    assert device("auto") == "cpu"
+    with pytest.raises(UserError) as error:
+        resolve_device("cuda")
+    assert error.value.key == "device" and resolve_device("auto") == "cpu"

@@ -8,15 +8,16 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.neighbours import Neighbour, as_markdown, neighbours, same
+from analysis.neighbours import Neighbour, as_markdown, neighbours, report_neighbours, same
+from data.errors import UserError
 from encoders.random_vectors import RandomVectors
-from tests.analysis.evaluation_helpers import evaluate, refusal
 
 LINES = ["the sun", "The  Sun", "moon", "", "a star", "moon", "zero", "mars"]
 VECTORS = {"sun": (1, 0), "moon": (0.8, 0.6), "star": (0, 2), "zero": (0, 0), "mars": (-1, 0), "earth": (3, 4)}
@@ -106,16 +107,15 @@ def test_the_command_prints_neighbours(
     with gzip.open(text, "wt") as file:
         file.write("one\ntwo\n\n  \nthree\ntwo\n")
     (tmp_path / "asked.txt").write_text("one\n\nfour\n")
-    models = ["models=[random_vectors,declutr-mini]", f"cache={tmp_path / 'cache'}"]
-    overrides = [
-        f"sentences='~/{text.name}'",
-        "k=2",
-        "queries=[one]",
-        "queries_file='~/asked.txt'",
-        f"out={out}",
-    ]
+    options: dict[str, Any] = {
+        "sentences": f"~/{text.name}",
+        "k": 2,
+        "queries": ["one"],
+        "queries_file": "~/asked.txt",
+    }
+    options |= {"cache": str(tmp_path / "cache"), "out": str(out)}
     monkeypatch.setenv("HOME", str(tmp_path))
-    evaluate("neighbours", *models, *overrides)
+    report_neighbours(models=["random_vectors", "declutr-mini"], **options)
     blocks = capsys.readouterr().out.split("\n\n")
     heads = ["random_vectors:", "one", "four", "declutr-mini:", "one", "four"]
     assert [part.splitlines()[0] for part in blocks] == heads
@@ -124,7 +124,7 @@ def test_the_command_prints_neighbours(
     assert [entry["query"] for entry in first["queries"]] == ["one", "four"]
     assert {entry["text"] for entry in first["queries"][0]["neighbours"]} == {"two", "three"}
     assert {entry["line"] for entry in first["queries"][0]["neighbours"]} == {2, 5}
-    evaluate("neighbours", *models, "models=random_vectors", *overrides, "format=csv")
+    report_neighbours(models=["random_vectors"], **options, format="csv")
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [(row["model"], row["query"], row["rank"]) for row in rows] == [
         ("random_vectors", "one", "1"),
@@ -134,19 +134,15 @@ def test_the_command_prints_neighbours(
     ]
 
 
-def test_refusals(tmp_path: Path) -> None:
-    (tmp_path / "own.txt").write_text("ONE\n")
+def test_texts_without_a_query_or_a_neighbour_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("ONE\n")
     (tmp_path / "empty.txt").write_text("\n")
-    overrides = ["models=random_vectors", "cache=null", f"sentences={tmp_path / 'own.txt'}"]
-    assert refusal("neighbours", *overrides).startswith(
-        "queries=[a sentence,another one] or queries_file=<file of them>"
-    )
-    assert refusal("neighbours", *overrides, f"queries_file={tmp_path / 'empty.txt'}").endswith(
-        "empty.txt holds no query."
-    )
-    absent = tmp_path / "no-such.txt"
-    assert refusal("neighbours", "models=random_vectors", f"sentences={absent}", "queries=[a]") == (
-        f"sentences={absent}: there is no such file."
-    )
-    message = refusal("neighbours", *overrides, "queries=[one]")
-    assert message.endswith("own.txt holds no sentence other than the queries.")
+    options: dict[str, Any] = {"models": ["random_vectors"], "sentences": str(tmp_path / "one.txt"), "cache": None}
+    for queries, key in (
+        ({}, "queries"),
+        ({"queries_file": str(tmp_path / "empty.txt")}, "queries"),
+        ({"queries": ["one"]}, "sentences"),
+    ):
+        with pytest.raises(UserError) as error:
+            report_neighbours(**options, **queries)
+        assert error.value.key == key

@@ -6,17 +6,28 @@ import json
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from analysis import probes
 from analysis.models import Model
-from analysis.probes import LENGTH_BINS, PROBES, Questions, evaluate_probes, guesses, questions, table
+from analysis.probes import (
+    LENGTH_BINS,
+    PROBES,
+    Questions,
+    evaluate_probes,
+    guesses,
+    questions,
+    report_probes,
+    table,
+)
 from analysis.senteval.classifiers import probe as trainers
 from analysis.syntax import Sentence, read_parts
+from data.errors import UserError
 from encoders.random_vectors import RandomVectors
-from tests.analysis.evaluation_helpers import bag, evaluate, refusal, tree_folder
+from tests.analysis.evaluation_helpers import bag, tree_folder
 
 
 def sentences(count: int, seed: int, vocabulary: int = 60) -> list[Sentence]:
@@ -176,19 +187,16 @@ def test_printed_rows_are_marked_as_other_data() -> None:
 
 def test_the_command_writes_table_and_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, out = tree_folder(tmp_path / "trees"), tmp_path / "found.json"
-    overrides = ["models=random_vectors", "cache=null", f"data={folder}", f"out={out}"]
-    evaluate("probes", *overrides, "probes=[tense,tss]", "format=md")
+    options: dict[str, Any] = {"models": ["random_vectors"], "cache": None, "data": str(folder), "out": str(out)}
+    report_probes(**options, probes=["tense", "tss"], format="md")
     output = capsys.readouterr().out
     assert "| model | Tense | TSS |" in output and "gensen, other data: Infersent" in output
     record = json.loads(out.read_text())
     tense = record["probes"][0]["probes"]["tense"]
     assert tense["chance"] == 50.0 and 30 < tense["logistic"]["test"] < 70  # random vectors encode no tense
     assert tense["n_train"] == len(read_parts(str(folder))["train"])
-    message = refusal("probes", *overrides, "probes=passive")
-    assert message.endswith("trees: All training examples are of one class: a classifier needs two.")
-    assert refusal("probes", *overrides, "data=/nowhere").startswith(
-        "data=/nowhere: there is no such folder of trees;"
-    )
+    with pytest.raises(UserError):  # all training examples are of one class
+        report_probes(**options, probes=["passive"])
 
 
 def test_all_probes_have_titles_and_builders() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from analysis.projection_map import (
@@ -18,12 +19,13 @@ from analysis.projection_map import (
     Labelled,
     agreement,
     draw,
+    draw_maps,
     project,
     read,
-    sample,
+    take_sample,
 )
 from data.errors import UserError
-from tests.analysis.evaluation_helpers import NOUNS, evaluate, refusal, vector_file
+from tests.analysis.evaluation_helpers import NOUNS, vector_file
 from tests.real_data import suite_data
 
 
@@ -61,24 +63,24 @@ def test_a_map_keeps_clusters_together() -> None:
 def test_a_sample_keeps_shares_and_order() -> None:
     labels = ["a"] * 80 + ["b"] * 20
     data = Labelled([f"s{i}" for i in range(100)], labels)
-    drawn = sample(data, 50, seed=0)
+    drawn = take_sample(data, 50, seed=0)
     assert Counter(drawn.labels) == {"a": 40, "b": 10}
     places = [data.texts.index(text) for text in drawn.texts]
     assert places == sorted(places) and len(set(places)) == 50
     assert [labels[i] for i in places] == drawn.labels
-    assert sample(data, 50, 0) == drawn != sample(data, 50, 1)
-    assert sample(data, 100, 0) is data
+    assert take_sample(data, 50, 0) == drawn != take_sample(data, 50, 1)
+    assert take_sample(data, 100, 0) is data
 
 
 def test_a_sample_has_the_wanted_size() -> None:
     labels = [*"aaaaaaa", *"bbbbbbb", *"ccccccc", *"d"]
     data = Labelled([f"s{i}" for i in range(22)], labels)
     for size in range(4, 22):
-        drawn = sample(data, size, seed=0)
+        drawn = take_sample(data, size, seed=0)
         counts = Counter(drawn.labels)
         assert len(drawn.texts) == size and counts["d"] == 1
         assert max(counts[name] for name in "abc") - min(counts[name] for name in "abc") <= 1
-    assert Counter(sample(data, 2, 0).labels) == dict.fromkeys("abcd", 1)  # every label keeps a sentence
+    assert Counter(take_sample(data, 2, 0).labels) == dict.fromkeys("abcd", 1)  # every label keeps a sentence
 
 
 def test_labels_are_sorted_with_numbers_by_value() -> None:
@@ -111,16 +113,15 @@ def test_the_command_draws_a_map(
     data, out = tmp_path / "made.tsv", tmp_path / "found.json"
     lines = [f"{'odd' if NOUNS.index(word[:-1]) % 2 else 'even'}\t{word}" for word in words]
     data.write_text("\n".join([*lines, lines[0]]) + "\n")  # the first line occurs twice
-    overrides = ["models=bag_of_words", f"encoder.vectors={file}", "cache=null", "perplexity=8", f"out={out}"]
+    options: dict[str, Any] = {"encoder": {"vectors": str(file)}, "cache": None, "out": str(out), "perplexity": 8}
     monkeypatch.setenv("HOME", str(tmp_path))
-    evaluate("projection_map", *overrides, "data='~/made.tsv'", "folder='~/maps'")
+    draw_maps(models=["bag_of_words"], data="~/made.tsv", folder="~/maps", **options)
     output = capsys.readouterr().out
     names = sorted(path.name for path in (tmp_path / "maps").iterdir())
     assert names == [f"made-bag_of_words_words.{kind}" for kind in ("csv", "pdf", "png")]
-    with (tmp_path / "maps" / names[0]).open() as points:
-        rows = list(csv.DictReader(points))
-    assert Counter(row["series"] for row in rows) == {"odd": 40, "even": 40}
-    assert all(row["panel"] == "map" and np.isfinite([float(row["x"]), float(row["y"])]).all() for row in rows)
+    points = pd.read_csv(tmp_path / "maps" / names[0])
+    assert points["label"].value_counts().to_dict() == {"odd": 40, "even": 40}
+    assert np.isfinite(points[["x", "y"]]).all(axis=None)
     record = json.loads(out.read_text())
     [found] = record["projection_map"]
     assert record["sentences"] == 80 and found["guess"] == 50.0 and found["vectors"] > 90
@@ -128,36 +129,14 @@ def test_the_command_draws_a_map(
 
 
 @pytest.mark.parametrize(
-    ("content", "overrides", "message"),
-    [
-        pytest.param(
-            "a text\n",
-            [],
-            "made.tsv:1: a line must be a label and a text, separated by a tab. Got 1 of 2 columns.",
-            id="no tab",
-        ),
-        pytest.param(
-            "a\tone\na\ttwo\n", [], "has 1 labels; a map shows 2 to 49: labels=[a,b] chooses some.", id="one label"
-        ),
-        pytest.param("a\tone\nb\ttwo\n", ["labels=[a,c]"], "has no label c.", id="unknown label"),
-        pytest.param(
-            "a\tone\nb\ttwo\n",
-            [],
-            "There are 2 sentences: perplexity= must be below a third of that. Got 30.",
-            id="too few sentences",
-        ),
-        pytest.param(
-            "a\tone\nb\ttwo\n",
-            ["perplexity=0"],
-            "perplexity must be at least 1. Got 0 instead.",
-            id="perplexity 0",
-        ),
-    ],
+    ("content", "labels"),
+    [("a text\n", None), ("a\tone\na\ttwo\n", None), ("a\tone\nb\ttwo\n", ["a", "c"]), ("a\tone\nb\ttwo\n", None)],
 )
-def test_faults_of_the_file_are_reported(tmp_path: Path, content: str, overrides: list[str], message: str) -> None:
+def test_unusable_files_are_refused(tmp_path: Path, content: str, labels: list[str] | None) -> None:
+    """No tab, one label, an unknown label, and too few sentences for the perplexity."""
     (tmp_path / "made.tsv").write_text(content)
-    arguments = ["models=random_vectors", "cache=null", f"data={tmp_path / 'made.tsv'}", *overrides]
-    assert refusal("projection_map", *arguments).endswith(message)
+    with pytest.raises(UserError):
+        draw_maps(models=["random_vectors"], cache=None, data=str(tmp_path / "made.tsv"), labels=labels)
 
 
 def test_maps_of_real_labels() -> None:

@@ -8,14 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis import held_out, quick, run_tables, runs
-from analysis.comparison import scores as comparison
-from analysis.figures import training
+from analysis import held_out, quick, run_figure, runs
 from data.errors import UserError
 from data.randomness import EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, generator
 from data.sentences import split_sentences
 from tests.analysis import runs_on_disk
-from tests.analysis.comparison import example_comparison
 
 PROBES = ("probe_length", "probe_word_content", "probe_bigram_shift")
 Vectors = Callable[[str], Sequence[float] | np.ndarray]
@@ -308,14 +305,9 @@ def test_every_score_has_a_unique_title_and_a_definition() -> None:
 
 
 def test_every_score_is_shown_wherever_scores_are(tmp_path: Path) -> None:
-    runs_on_disk.write(tmp_path / "run")
-    row = runs.read(tmp_path / "run")
-    names = [score.label for score in quick.SCORES.values()]
+    row = runs.read_run(runs_on_disk.write(tmp_path / "run"))
     table = held_out.quick_table(row, title="", facts={})
+    names = [score.label for score in quick.SCORES.values()]
     assert all(any(name in str(cell) for cell in table.columns[0].cells) for name in names)
-    headers = [str(column.header) for column in run_tables.table([row]).columns]
-    assert all(f"{score.group}s, %" in headers or f"{score.key}, %" in headers for score in quick.PERCENTAGES)
-    grid = comparison.quick_grid([example_comparison.run(tmp_path, "declutr", "gru")])
-    assert grid is not None and [name for _, name in grid.columns] == names
-    [csv] = [path for path in training.draw(tmp_path / "run") if path.suffix == ".csv"]
-    assert all(score.label in csv.read_text() for score in quick.PERCENTAGES)
+    numbers = run_figure.draw(tmp_path / "run")[2].read_text()
+    assert all(score.label in numbers for score in quick.PERCENTAGES)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
 from analysis import quora
-from analysis.quora import evaluate_duplicates, f1, read, short, sizes
+from analysis.quora import evaluate_duplicates, f1, read, report_duplicates, short, split_sizes
 from analysis.senteval.classifiers import probe
-from tests.analysis.evaluation_helpers import NOUNS, bag, evaluate, refusal, vector_file
+from data.errors import UserError
+from tests.analysis.evaluation_helpers import NOUNS, bag, vector_file
 from tests.real_data import suite_data
 
 
@@ -67,24 +69,17 @@ def test_files_without_a_header_or_with_other_columns_are_read(tmp_path: Path) -
     assert test.labels.tolist() == [0]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("test.tsv", "2\ta\tb\n", "test.tsv:1: label '2' is none of 0, 1."),
-        ("test.tsv", "1\ta\n", "Got 2 of 3 columns."),
-        ("test.tsv", "is_duplicate\tq1\tq2\n", "the header has no question1, question2."),
-        ("test.tsv", "", "test.tsv holds no pair."),
-        ("other.tsv", "", "There is no test.tsv in"),
-    ],
-)
-def test_faults_of_the_files_are_reported(tmp_path: Path, name: str, content: str, message: str) -> None:
+@pytest.mark.parametrize("content", ["2\ta\tb\n", "1\ta\n", "is_duplicate\tq1\tq2\n", "", None])
+def test_damaged_files_are_refused(tmp_path: Path, content: str | None) -> None:
     (tmp_path / "train.tsv").write_text("1\ta\tb\n0\tc\td\n")
-    (tmp_path / name).write_text(content)
-    assert message in refusal("quora", "models=random_vectors", f"data={tmp_path}")
+    if content is not None:
+        (tmp_path / "test.tsv").write_text(content)
+    with pytest.raises(UserError, match=r"test\.tsv"):
+        read(tmp_path, seed=0)
 
 
 def test_training_sizes_beyond_the_data_are_reported() -> None:
-    assert sizes([1000, 5000, 1500, 25000, "all"], 6000) == (
+    assert split_sizes([1000, 5000, 1500, 25000, "all"], 6000) == (
         {"1k": 1000, "5k": 5000, "1500": 1500, "all": 6000},
         ["25k"],
     )
@@ -126,8 +121,9 @@ def test_the_command_writes_table_and_record(tmp_path: Path, capsys: pytest.Capt
     words = {word: rng.normal(size=6).round(3).tolist() for word in [*NOUNS, "where", "is", "the", "here"]}
     file = vector_file(tmp_path / "words.txt", words)
     data, out = write_files(tmp_path / "data", train=400), tmp_path / "found.json"
-    overrides = ["models=bag_of_words", f"encoder.vectors={file}", "cache=null", f"data={data}", f"out={out}"]
-    evaluate("quora", *overrides, "sizes=[100,1000,all]", "classifiers=[logistic]", "format=md")
+    options: dict[str, Any] = {"models": ["bag_of_words"], "encoder": {"vectors": str(file)}, "cache": None}
+    options |= {"data": str(data), "out": str(out)}
+    report_duplicates(**options, sizes=[100, 1000, "all"], classifiers=["logistic"], format="md")
     output = capsys.readouterr().out
     assert "| bag\\_of\\_words, words (logistic) |" in output and "100 acc | 100 F1 | all acc | all F1" in output
     assert "Sizes that the training file does not reach: 1k." in output
@@ -137,9 +133,9 @@ def test_the_command_writes_table_and_record(tmp_path: Path, capsys: pytest.Capt
     assert record["pairs"] == {"train": 360, "dev": 40, "test": 60}
     scores = record["quora"][0]["scores"]["logistic"]["all"]
     assert scores["accuracy"] > 80 and scores["n_train"] == 360 and scores["l2"] in (1.0, 0.1, 0.01, 0.001)
-    assert "no size of sizes= is that small" in refusal("quora", *overrides, "sizes=[5000]")
-    for size, fault in (("0", "must be at least 1."), ("many", "must be ")):
-        assert refusal("quora", *overrides, f"sizes=[{size}]").startswith(f"sizes {fault}")
+    with pytest.raises(UserError) as error:
+        report_duplicates(**options, sizes=[5000])
+    assert error.value.key == "sizes"
 
 
 def test_real_files_have_the_published_counts() -> None:

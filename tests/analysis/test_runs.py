@@ -2,139 +2,95 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from analysis import runs
-from analysis.run_tables import mean_table
+from analysis.runs import comparable, overview, read_lines, read_run, read_runs, special
 from data.errors import UserError
 from tests.analysis.runs_on_disk import START, TRAINED, write
-from tests.analysis.test_run_tables import printed_table
 
 
 def test_a_finished_run_is_read(tmp_path: Path) -> None:
-    row = runs.read(write(tmp_path / "declutr-roberta-base-pydocs-1-x"))
-    assert row["state"] == "finished" and row["problem"] is None
-    assert (row["objective"], row["encoder"], row["corpus"], row["budget"]) == (
-        "declutr",
-        "roberta-base",
-        "pydocs",
-        "teaching",
-    )
-    assert (row["steps"], row["tokens"], row["weights"], row["seed"]) == (60, 150_000, "random", 1)
-    assert row["start"] == START and row["trained"] == TRAINED and row["senteval"] == {}
+    folder = write(tmp_path / "a")
+    (folder / "senteval.json").write_text(json.dumps({"tasks": {"CR": {}}, "averages": {"mean (1 of 17)": 65}}))
+    overrides = [
+        "objective=declutr",
+        "++optimizer.lr=0.1",
+        "seed=1",
+        "device=cpu",
+        "hydra.verbose=true",
+        "~clipping",
+    ]
+    (folder / "environment.json").write_text(json.dumps({"overrides": overrides}))
+    run = read_run(folder)
+    assert (run["state"], run["objective"], run["encoder"]) == ("finished", "declutr", "roberta-base")
+    assert (run["steps"], run["tokens"], run["weights"], run["seed"]) == (60, 150_000, "random", 1)
+    assert run["start"] == START and run["trained"] == TRAINED and run["tasks"] == 1
+    assert run["overrides"] == ["++optimizer.lr=0.1", "~clipping"]
+    row = read_runs(folder, config=True).iloc[0]
+    assert (row["recall@1"], row["start.recall@1"], row["senteval"]) == (14.5, 3, 65)
+    assert row["names.corpus"] == "pydocs" and row["weights"] == "random"
 
 
 def test_an_unfinished_run_is_read_though_its_last_line_is_cut(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", finished=False)
     with (folder / "metrics.jsonl").open("a") as file:
         file.write('{"step": 61, "lo')
-    row = runs.read(folder)
-    assert row["state"] == "unfinished" and row["steps"] == 60 and row["trained"] == {}
+    run = read_run(folder)
+    assert (run["state"], run["steps"], run["trained"]) == ("unfinished", 60, {})
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "problem"),
+    ("file", "content"),
     [
-        pytest.param("config.yaml", "a: [1", "while parsing a flow sequence", id="config is not YAML"),
-        pytest.param("config.yaml", "- 1", "config.yaml is not a mapping", id="config is a list"),
-        pytest.param(
-            "metrics.jsonl",
-            '{"step": 1\n{"step": 2, "loss": 1}\n',
-            "metrics.jsonl:1 is not JSON",
-            id="truncated line of metrics",
-        ),
-        pytest.param("metrics.jsonl", "3\n4\n", "metrics.jsonl:1 is not a JSON object", id="metrics are numbers"),
-        pytest.param(
-            "metrics.jsonl", "\n" * 1_000_000, "metrics.jsonl:1 is not JSON", id="a million empty lines of metrics"
-        ),
-        pytest.param("quick.json", "{", "Expecting property name", id="truncated scores"),
-        pytest.param("quick.json", "[]", "quick.json is not a JSON object", id="scores are a list"),
-        pytest.param(
-            "quick.json",
-            '{"start": {}, "trained": {"probe_length": 50.0}, "version": 3}',
-            "quick.json is of version 3; known here are versions 1 to 2",
-            id="version too high",
-        ),
-        pytest.param(
-            "quick.json",
-            '{"start": {}, "version": 0}',
-            "quick.json is of version 0; known here are versions 1 to 2",
-            id="version too low",
-        ),
+        ("config.yaml", "a: [1"),
+        ("config.yaml", "- 1"),
+        ("config.yaml", "{seed: one}"),
+        ("config.yaml", "!!python/object/apply:os.getcwd []"),
+        ("metrics.jsonl", '{"step": 1\n{"step": 2, "loss": 1}\n'),
+        ("metrics.jsonl", "3\n"),
+        ("metrics.jsonl", '{"step": 1, "loss": "low"}\n'),
+        ("quick.json", "{"),
+        ("quick.json", "[1]"),
+        ("quick.json", '{"start": {"recall@1": {}}}'),
+        ("quick.json", "[" * 100_000),
+        ("senteval.json", '{"averages": 1}'),
+        ("environment.json", '{"overrides": [1]}'),
     ],
 )
-def test_a_broken_run_is_listed_as_such(tmp_path: Path, file: str, content: str, problem: str) -> None:
+def test_a_damaged_run_is_one_row(tmp_path: Path, file: str, content: str) -> None:
     write(tmp_path / "a-good")
     (write(tmp_path / "b-broken") / file).write_text(content)
     (tmp_path / "c-pictures").mkdir()  # not a run
-    (tmp_path / ".cache").mkdir()
-    (tmp_path / "notes.txt").touch()
-    (write(tmp_path / "d-bare") / "config.yaml").unlink()
-    rows = runs.scan(tmp_path)
-    assert [(row["run"], row["state"]) for row in rows] == [
-        ("a-good", "finished"),
-        ("b-broken", "broken"),
-        ("d-bare", "broken"),
-    ]
-    assert problem in rows[1]["problem"]
-    shown = printed_table(rows)
-    assert "3.0 → 14.5" in shown and problem in shown
-    assert runs.mixed_probes(rows) == []
-    mean_table(rows)
+    frame = read_runs(tmp_path)
+    assert frame["run"].tolist() == ["a-good", "b-broken"]
+    good, broken = frame["state"]
+    assert good == "finished" and broken.startswith("broken: ") and "\n" not in broken
+    assert overview(frame)["state"].tolist() == ["finished", "broken"]
 
 
-def test_a_run_with_too_long_a_journal_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    count = len((write(tmp_path / "run") / "metrics.jsonl").read_text().splitlines())
-    monkeypatch.setattr(runs, "MOST_LINES", count)
-    assert runs.scan(tmp_path)[0]["state"] == "finished"
-    monkeypatch.setattr(runs, "MOST_LINES", count - 1)
-    assert runs.scan(tmp_path)[0]["problem"] == f"metrics.jsonl has more than {count - 1} lines"
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        read_runs(tmp_path / "none")
+    assert caught.value.key == str(tmp_path / "none")
 
 
-@pytest.mark.parametrize(
-    "line", ['{"step": 1.5}', '{"step": -1}', '{"step": 1, "tokens": Infinity}', '{"step": 1, "loss": 1e308}']
-)
-def test_a_run_whose_journal_has_impossible_numbers_is_broken(tmp_path: Path, line: str) -> None:
-    journal = write(tmp_path / "run") / "metrics.jsonl"
-    journal.write_text(f"{line}\n{journal.read_text()}")
-    assert runs.scan(tmp_path)[0]["problem"] == "metrics.jsonl:1 is not a step and its numbers"
+def test_an_overview_fits_a_terminal(tmp_path: Path) -> None:
+    for number in range(3):
+        write(tmp_path / f"declutr-bundled-pydocs-{number}-20261128-114500", steps=4000)
+    lines = overview(read_runs(tmp_path)).to_string(index=False).splitlines()
+    assert len(lines) == 4 and max(map(len, lines)) <= 80 and "14.5" in lines[1]
 
 
-def test_a_run_that_cannot_be_read_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "a-good")
-    closed = write(tmp_path / "b-closed")
-    exists = Path.exists
-
-    def refuse(path: Path, **options: Any) -> bool:
-        if path.parent == closed:
-            raise PermissionError(13, "Permission denied", str(path))
-        return exists(path, **options)
-
-    monkeypatch.setattr(Path, "exists", refuse)
-    assert [row["state"] for row in runs.scan(tmp_path)] == ["finished", "broken"]
+def test_lines_of_a_journal(tmp_path: Path) -> None:
+    assert read_lines(tmp_path / "none") == []
+    (tmp_path / "journal").write_text('{"step": 1}\n{"step": 2}\n{"st')
+    assert read_lines(tmp_path / "journal") == [{"step": 1}, {"step": 2}]
 
 
-def test_a_run_with_undecodable_files_is_broken(tmp_path: Path) -> None:
-    (write(tmp_path / "run") / "metrics.jsonl").write_bytes(b"\xff\xfe\x00")
-    assert runs.scan(tmp_path)[0]["state"] == "broken"
-
-
-def test_a_run_folder_itself_may_be_named(tmp_path: Path) -> None:
-    assert [row["run"] for row in runs.scan(write(tmp_path / "one"))] == ["one"]
-
-
-def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"There is no folder .*nowhere: name the folder that holds the run folders"
-    ):
-        runs.scan(tmp_path / "nowhere")
-
-
-def test_a_key_that_older_runs_lack_counts_as_its_default() -> None:
-    older = {"corpus": {"path": "a.txt"}}
-    newer = {"corpus": {"path": "a.txt", "document": None, "max_bytes": 9}}
-    assert runs.comparable(newer) == runs.comparable(older)
-    assert runs.comparable({"corpus": {"path": "a.txt", "document": "file"}}) != runs.comparable(older)
+def test_runs_that_differ_in_their_machine_are_comparable() -> None:
+    config = {"seed": 1, "optimizer": {"lr": 0.1}}
+    assert comparable(config | {"device": "cpu", "names": {}}) == comparable(config | {"device": "cuda"}) == config
+    assert special(["threads=2", "objective.k=3", "encoder=gru"]) == ["objective.k=3"]

@@ -21,6 +21,7 @@ from analysis.wordsim import (
     cosine,
     evaluate_similarity,
     read_sets,
+    report_word_similarity,
     spearman,
     table,
 )
@@ -29,7 +30,7 @@ from encoders.bag_of_words import BagOfWords
 from encoders.bilstm_max import BiLSTMMax
 from encoders.concatenated import Concatenated
 from encoders.random_vectors import RandomVectors
-from tests.analysis.evaluation_helpers import evaluate, refusal, vector_file
+from tests.analysis.evaluation_helpers import vector_file
 from tests.encoders.models import tiny
 from tests.real_data import suite_data
 
@@ -125,24 +126,11 @@ def test_word_pair_sets_are_read_unchanged(tmp_path: Path) -> None:
     assert found["OWN"] == [Pair("a", "b", 1), Pair("c", "d", 2.5)]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("a b\n", "EN-X.txt:1: a line must be word, word, score. Got 2 fields."),
-        ("a b 1\nc d much\n", "EN-X.txt:2: score 'much' is no number"),
-        ("a b nan\n", "EN-X.txt:1: score 'nan' is no number"),
-        ("\xe9 b 1\n", "EN-X.txt:1: not UTF-8 text"),
-    ],
-)
-def test_faults_of_a_set_are_reported_with_their_line(tmp_path: Path, content: str, message: str) -> None:
+@pytest.mark.parametrize("content", ["a b\n", "a b 1\nc d much\n", "a b nan\n", "\xe9 b 1\n", "\n"])
+def test_damaged_sets_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "EN-X.txt").write_bytes(content.encode("latin-1"))
-    assert message in refusal("wordsim", "models=random_vectors", "cache=null", f"data={tmp_path}")
-
-
-def test_missing_data_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for data, message in (("nowhere", "data=nowhere: there is no such folder."), (".", "has no EN-*.txt")):
-        assert message in refusal("wordsim", "models=random_vectors", f"data={data}")
+    with pytest.raises(UserError, match=r"EN-X\.txt"):
+        read_sets(tmp_path)
 
 
 def test_printed_rows_are_shown_below_and_qvec_is_named_as_missing() -> None:
@@ -167,13 +155,14 @@ def test_the_command_writes_table_and_record(
     (tmp_path / "EN-X.txt").write_text("sun moon 9\nsun car 1\nsun mars 4\n")
     file = vector_file(tmp_path / "words.txt", WORDS)
     out = tmp_path / "new" / "found.json"
-    overrides = [
-        "models=[bag_of_words,random_vectors]",
-        f"encoder.vectors={file}",
-        "cache=null",
-        f"data={tmp_path}",
-    ]
-    evaluate("wordsim", *overrides, "format=csv", f"out={out}")
+    report_word_similarity(
+        models=["bag_of_words", "random_vectors"],
+        data=str(tmp_path),
+        format="csv",
+        out=str(out),
+        encoder={"vectors": str(file)},
+        cache=None,
+    )
     output = capsys.readouterr()
     rows = list(csv.DictReader(io.StringIO(output.out)))
     assert rows[0]["model"] == "bag_of_words, words" and rows[0]["protocol"] == "table"

@@ -6,7 +6,6 @@ import pytest
 
 from data import display
 from data.display import csv_cell, duration, nearest_model, printable
-from data.errors import LONGEST, UserError
 
 
 def test_control_characters_are_shown_escaped() -> None:
@@ -20,11 +19,6 @@ def test_a_csv_cell_is_never_a_formula() -> None:
         *("'=1", "'+cmd", "'-x", "'@a", "' =1", r"\t=1", "'＝1"),
         *("-0.22", "+1e5", "a=1", "", 3, -2.5, None),
     ]
-
-
-def test_an_error_has_no_control_characters() -> None:
-    assert str(UserError("a\x1b[31m\rb")) == r"a\x1b[31m\rb"
-    assert len(str(UserError("a" * 10**6))) < LONGEST + 10
 
 
 @pytest.mark.parametrize(

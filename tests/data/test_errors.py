@@ -1,20 +1,41 @@
-"""Errors that a user can fix: printable lines that name the cause and the place of each fault."""
+"""Errors that a user can fix: one line each, with the key or file that they are about."""
 
 from __future__ import annotations
 
-import copy
+import pickle
+from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
-from data.errors import LONGEST, UnfitError, UserError, about, readable, reason
+from data.errors import UnfitError, UserError, UserErrors, reading, reason, rename_keys
 
 
-def test_each_fault_is_a_printable_line_of_bounded_length() -> None:
-    assert str(UserError("one", "two\x1b[31m\n")) == "one\ntwo\\x1b[31m\\n"
-    shortened = str(UserError("a" * LONGEST + "b" * LONGEST))
-    assert len(shortened) == LONGEST + len(" ... ") and shortened.startswith("aaa") and shortened.endswith("bbb")
-    assert str(UserError("a" * LONGEST)) == "a" * LONGEST
-    assert UserError("").status == 2
+def test_an_error_is_one_line_of_key_text_and_hint() -> None:
+    error = UserError("too large.", key="a.b", hint="Lower it.")
+    assert str(error) == "a.b: too large. Lower it."
+    assert str(UserError("too large")) == "too large."
+    assert error.status == 2 and error.errors == (error,)
+
+
+def test_several_errors_are_a_line_each_without_repetition() -> None:
+    errors = [UserError("one", key="a"), UserError("two"), UserError("one", key="a")]
+    assert str(UserErrors(errors)) == "a: one.\ntwo." and UserErrors(errors).errors == tuple(errors)
+
+
+@pytest.mark.parametrize("error", [UnfitError("b", key="a", hint="C."), UserErrors([UserError("b", key="a")])])
+def test_errors_come_back_from_another_process(error: UserError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error) and str(copy) == str(error)
+    assert [single.key for single in copy.errors] == ["a"]
+
+
+def invalid(kind: Any, value: str) -> Exception:
+    try:
+        TypeAdapter(kind).validate_json(value)
+    except ValueError as error:
+        return error
+    raise AssertionError
 
 
 @pytest.mark.parametrize(
@@ -22,32 +43,35 @@ def test_each_fault_is_a_printable_line_of_bounded_length() -> None:
     [
         pytest.param(PermissionError(13, "Permission denied", "a.txt"), "Permission denied", id="system error"),
         pytest.param(ValueError("first.\nsecond"), "first", id="message of two lines"),
-        pytest.param(OSError(), "OSError", id="OSError without a message"),
-        pytest.param(KeyError(), "KeyError", id="KeyError without a message"),
+        pytest.param(RuntimeError("wrong:\n\tsize of a"), "wrong: size of a", id="list below a colon"),
+        pytest.param(invalid(dict[str, int], '{"a": "b"}'), "a: Input should be", id="pydantic"),
+        pytest.param(OSError(), "OSError", id="no message"),
     ],
 )
 def test_a_reason_is_one_line(error: Exception, cause: str) -> None:
-    assert reason(error) == cause
+    assert reason(error).startswith(cause) and "\n" not in reason(error)
 
 
-def test_a_file_that_cannot_be_read_is_named() -> None:
-    with pytest.raises(UserError, match=r"^b\.txt cannot be read: Permission denied\.$"), readable("a"):
-        raise PermissionError(13, "Permission denied", "b.txt")
-    with pytest.raises(UserError, match=r"^a cannot be read: gone\.$"), readable("a"):
-        raise OSError("gone")
-    with pytest.raises(KeyError), readable("a"):  # a bug, not an unreadable file
-        raise KeyError("b")
+def test_any_error_of_a_parser_names_the_file() -> None:
+    class PanicException(BaseException):  # as those of Rust libraries
+        pass
+
+    for cause in (KeyError("b"), OSError("gone"), RecursionError(), PanicException("index")):
+        with pytest.raises(UserError) as error, reading("table", "a.csv"):
+            raise cause
+        assert error.value.key == "a.csv" and error.value.__cause__ is cause
+    own = UserError("line 2 is bad", key="a.csv:2")
+    with pytest.raises(UserError) as error, reading("table", "a.csv"):
+        raise own
+    assert error.value is own
+    with pytest.raises(KeyboardInterrupt), reading("table", "a.csv"):
+        raise KeyboardInterrupt
 
 
-def test_errors_are_prefixed_with_their_place() -> None:
-    with pytest.raises(UserError, match=r"^a\.txt: line 2 is bad\.$"), about("a.txt"):
-        raise UnfitError("line 2 is bad.")
-    with pytest.raises(ValueError, match=r"^bad$"), about("a.txt"):
-        raise ValueError("bad")
-
-
-def test_lines_survive_pickling_and_a_prefix() -> None:
-    error = UserError("one", "two")
-    assert str(copy.copy(error)) == "one\ntwo"  # by __reduce__, as pickle does it
-    with pytest.raises(UserError, match=r"^file: one\ntwo$"), about("file"):
-        raise error
+def test_keys_get_the_names_of_a_larger_configuration() -> None:
+    errors = UserErrors(
+        [UserError("x", key="parallel.source"), UserError("x", key="a/parallel.tsv"), UserError("x")]
+    )
+    with pytest.raises(UserErrors) as error, rename_keys(parallel="objective.fr"):
+        raise errors
+    assert [single.key for single in error.value.errors] == ["objective.fr.source", "a/parallel.tsv", ""]

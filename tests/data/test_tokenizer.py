@@ -66,7 +66,7 @@ def test_training_is_deterministic_and_capped(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_refusals() -> None:
-    with pytest.raises(UserError, match="There is no text to train a tokenizer on"):
+    with pytest.raises(UserError):
         train_bpe([], vocab_size=300)
 
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import numpy as np
-import pytest
 from scipy import stats
 
 from encoders.random_vectors import RandomVectors
@@ -49,10 +48,3 @@ def test_sentences_may_be_any_iterable() -> None:
     np.testing.assert_array_equal(encoder.encode(text for text in "ab"), encoder.encode(["a", "b"]))  # type: ignore[arg-type]
     np.testing.assert_array_equal(encoder.encode("ab"), encoder.encode(["ab"])[0])
     assert encoder.similarity(encoder.encode("ab"), encoder.encode(["ab", "c"])).shape == (1, 2)
-
-
-def test_impossible_sizes_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"dimension must be at least 1\. Got 0 instead\."):
-        RandomVectors(dimension=0)
-    with pytest.raises(ValueError, match=r"seed must be at least 0\. Got -1 instead\."):
-        RandomVectors(seed=-1)

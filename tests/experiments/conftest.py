@@ -8,4 +8,4 @@ import pytest
 @pytest.fixture
 def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves out the training curves: drawing them takes longer than a tiny training."""
-    monkeypatch.setattr("analysis.figures.training.draw", lambda folder: [folder / "none.png"])
+    monkeypatch.setattr("analysis.run_figure.draw", lambda folder: [folder / "none.png"])

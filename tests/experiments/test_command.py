@@ -1,307 +1,319 @@
-"""``run.py`` and its sweeps: common mistakes end in status 2 with one line each, and leave no files behind."""
+"""Commands: a table of wrong ones, help, sweeps, interrupts, and the command that a finished run prints."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pickle
+import shutil
+import subprocess
 import sys
+from collections.abc import Callable
+from inspect import Parameter, Signature
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
-from huggingface_hub import constants
-from hydra.core.utils import JobReturn, JobStatus
+import torch
+import yaml
+from omegaconf import OmegaConf
 
-from data.errors import UserError
-from experiments import checkpoint, command_line, compose
-from experiments import command as commands
-from experiments.command import Failure, failed_elsewhere, run_sweep
-from experiments.comparison import settings as comparison
-from experiments.overrides import CONFIGS
-from experiments.reproduction import settings as reproduction
-from tests import command_runner
+from data.errors import UserError, UserErrors
+from experiments import command, config
+from tests.command_runner import Outcome, run_command, snapshot
 from tests.experiments import tiny
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = config.CONFIGS.parents[1]
+WRONG = [
+    # not key=value, or no choice
+    ("seed", "seed"),
+    ("corpus.path=a)", "corpus.path"),
+    ("trackers=[wandb", "trackers"),
+    ("objective=declut", "objective=declut"),
+    ("encoder=nothing", "encoder=nothing"),
+    ("encoder={tmp}/nothing", "encoder="),
+    ("evaluation=null", "evaluation=null"),
+    ("+experiment=declutr/smal", "experiment=declutr/smal"),
+    ("objective=nsp,sop", "objective=nsp"),
+    ("seed=${{sead}}", "seed"),
+    # unknown keys
+    ("sede=3", "sede"),
+    ("+sede=3", "sede"),
+    ("--sede 3", "sede"),
+    ("temperature=1", "temperature"),
+    ("objective.temprature=1", "objective.temperature"),
+    ("encoder.poling=cls", "encoder.pooling"),
+    ("corpus.pth=a", "corpus.path"),
+    ("budget.step=1", "budget.steps"),
+    ("optimizer.learning_rate=1", "optimizer.learning_rate"),
+    ("schedule.cutt=1", "schedule.cut"),
+    ("evaluation=senteval evaluation.dat=a", "evaluation.data"),
+    ("checkpoint.evry=1", "checkpoint.every"),
+    ("sentences.words=1", "sentences.words"),
+    ("objective.projection={{widht:8}}", "objective.projection.widht"),
+    # missing keys, types and ranges
+    ("corpus=nltk", "corpus.corpus"),
+    ("~optimizer", "optimizer"),
+    ("objective.temperature=0", "objective.temperature"),
+    ("objective.temperature=nan", "objective.temperature"),
+    ("objective.temperature=hot", "objective.temperature"),
+    ("objective.max_length=6.5", "objective.max_length"),
+    ("objective.strategy=near", "objective.strategy"),
+    ("objective.anchor_beta=[4,x]", "objective.anchor_beta"),
+    ("objective.batch_size=1000000000000", "objective.batch_size"),
+    ("seed=-1", "seed"),
+    ("seed=4294967296", "seed"),
+    ("seed=1,2", "seed"),
+    ("gradient_norm=inf", "gradient_norm"),
+    ("threads=1000000", "threads"),
+    ("precision=float16", "precision"),
+    ("verbose=loud", "verbose"),
+    ("budget.steps=-1", "budget.steps"),
+    ("optimizer.lr=fast", "optimizer.lr"),
+    ("optimizer=sgd optimizer.lr=null", "optimizer.lr"),
+    ("objective._target_=os.system", "objective._target_"),
+    ("objective._target_=encoders.gru.GRU", "objective._target_"),
+    ("objective=gensen objective.fr={{tsv:1}}", "objective.fr.tsv"),
+    # settings that contradict each other
+    ("objective.min_length=9", "objective.min_length"),
+    ("budget.steps=null budget.flops=null", "budget"),
+    ("sentences.max_words=1", "sentences.max_words"),
+    ("checkpoint.metric=dev_accuracy", "checkpoint.metric"),
+    ("objective.batch_size=4 processes=3", "processes"),
+    ("precision=fp16", "precision"),
+    ("trackers=[wandb]", "trackers"),
+    ("objective.max_length=64 objective.min_length=60", "corpus"),
+    ("objective=simcse encoder.dropout=0", "dropout"),
+    ("encoder.vocab_size=3", "encoder.vocab_size"),
+    ("corpus=mixture ~corpus.path +corpus.corpora.a={{kind:none,path:a}}", "corpus.corpora"),
+    # files and folders
+    ("corpus.path={tmp}/nothing", "corpus.path"),
+    ("corpus.path={tmp}/empty.jsonl", "corpus"),
+    ("corpus.path={tmp}/cut.jsonl", "cut.jsonl"),
+    ("corpus.path={tmp}/cut.jsonl.gz", "cut.jsonl.gz"),
+    ("corpus.path={tmp}/bytes.parquet", "bytes.parquet"),
+    ("corpus.field=body", "body"),
+    ("corpus.dev_path={tmp}/nothing", "corpus.dev_path"),
+    ("encoder.path={tmp}/nothing", "encoder.path"),
+    ("encoder=bag_of_words encoder.vectors={tmp}/nothing", "encoder.vectors"),
+    ("objective=contrastive_only encoder=bag_of_words encoder.vectors={tmp}/empty.jsonl", "empty.jsonl"),
+    ("objective=contrastive_only encoder=bag_of_words encoder.vectors={tmp}/cut.jsonl.gz", "cut.jsonl.gz"),
+    ("weights=auto encoder.path={tmp}/empty", "empty"),
+    ("evaluation=senteval evaluation.data={tmp}/nothing", "evaluation.data"),
+    ("evaluation=senteval evaluation.data={tmp}/empty", "evaluation.data"),
+    ("objective=nli objective.nli={{path:{tmp}/corpus.jsonl,dev_path:{tmp}/nothing}}", "nli"),
+    ("run_dir={tmp}/run", "run_dir"),
+    ("run_dir={tmp}/empty.jsonl", "empty.jsonl"),
+    ("run_dir={tmp}/empty.jsonl/run", "empty.jsonl"),
+    ("warm_start={tmp}/nothing", "{tmp}/nothing"),
+    ("--config-dir {tmp}/nothing +experiment=mine", "experiment=mine"),
+]  # fmt: skip
+# Of commands that read a run's folder: a change of a copy of it, the command, and the key.
+RUN, SAFETENSORS = "encoder/model.safetensors", "checkpoints/step-00000004/model.safetensors"
+DAMAGED: list[tuple[str, str, str, str]] = [
+    ("nothing", "", "resume={run} seed=2", "seed"),
+    ("nothing", "", "resume={run} objective=simcse", "objective"),
+    ("nothing", "", "resume={run} budget.steps=9", "budget.steps"),
+    ("nothing", "", "resume={tmp}/nothing", "nothing"),
+    ("nothing", "", "resume={tmp}/empty", "empty"),
+    ("remove", "config.yaml", "resume={run}", "config.yaml"),
+    ("cut", "config.yaml", "resume={run}", "{run}"),
+    ("list", "config.yaml", "resume={run}", "{run}"),
+    ("remove", "tokenizer/tokenizer.json", "resume={run}", "tokenizer"),
+    ("cut", "tokenizer/tokenizer.json", "resume={run}", "tokenizer"),
+    ("cut", "checkpoints/step-00000004/state.json", "resume={run}", "step-00000004"),
+    ("cut", SAFETENSORS, "resume={run}", "step-00000004"),
+    ("remove", SAFETENSORS, "resume={run}", "step-00000004"),
+    ("other width", SAFETENSORS, "resume={run}", "step-00000004"),
+    ("cut", "checkpoints/step-00000004/optimizer.safetensors", "resume={run}", "step-00000004"),
+    ("nothing", "", "warm_start={run} encoder=gru", "encoder"),
+    ("nothing", "", "warm_start={run} encoder.shape=null", "encoder.shape"),
+    ("remove", "encoder", "warm_start={run}", "{run}"),
+    ("remove", "encoder/config.json", "warm_start={run}", "encoder"),
+    ("cut", RUN, "warm_start={run}", "encoder"),
+    ("remove", RUN, "warm_start={run}", "encoder"),
+    ("list", "encoder/encoder.json", "warm_start={run}", "encoder"),
+    ("other width", RUN, "warm_start={run}", "encoder"),
+    ("cut", "encoder/tokenizer.json", "warm_start={run}", "encoder"),
+    ("cut", "encoder/config.json", "encoder={run}", "encoder"),
+    ("text", RUN, "encoder={run}/encoder", "encoder"),
+]
 
 
-def run_command(folder: Path, *overrides: str) -> command_runner.Outcome:
-    return command_runner.run_command("experiments.run", *overrides, "threads=1", folder=folder)
+def damage(folder: Path, change: str, name: str) -> None:
+    """Changes the file or folder ``name`` of a run's ``folder``."""
+    path = folder / name
+    if change == "remove":
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    elif change == "cut":
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    elif change == "list":
+        path.write_text("[1, 2]\n")
+    elif change == "text":
+        path.write_text("not weights\n")
+    elif change == "other width":
+        from safetensors.torch import load_file, save_file
 
-
-def case(overrides: str, *lines: str) -> Any:
-    """Returns overrides and the lines that report their faults, with the overrides as the id."""
-    return pytest.param(overrides, [*lines], id=overrides)
+        tensors = {key: torch.cat([value, value], -1).contiguous() for key, value in load_file(path).items()}
+        save_file(tensors, path, {"format": "pt"})
 
 
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A valid corpus, invalid ones, and a model without a mask token."""
-    from tokenizers import Tokenizer, models
-    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
-
-    folder = tmp_path_factory.mktemp("texts")
-    tiny.corpus(folder)
-    (folder / "empty.txt").touch()
-    (folder / "binary.txt").write_bytes(bytes(range(256)) * 8)
-    (folder / "file").touch()
-    vocabulary = {"<|endoftext|>": 0, "a": 1}
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer(models.WordLevel(vocabulary, "<|endoftext|>")), eos_token="<|endoftext|>"
-    )
-    tokenizer.save_pretrained(folder / "gpt2")
-    config = GPT2Config(vocab_size=2, n_embd=4, n_layer=1, n_head=1, bos_token_id=0, eos_token_id=0)
-    GPT2LMHeadModel(config).save_pretrained(folder / "gpt2")
+def tmp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a corpus, an unfinished and a finished run, and files that are empty or cut off."""
+    folder = tmp_path_factory.mktemp("commands")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("analysis.run_figure.draw", lambda folder: [folder / "none.png"])
+        tiny.run(folder, f"run_dir={folder / 'run'}", "checkpoint.every=4")
+        patch.setattr("experiments.experiment.checkpoint.finish", lambda root: None)
+        tiny.run(folder, f"run_dir={folder / 'stopped'}", "checkpoint.every=4", "budget.steps=4")
+    shutil.rmtree(folder / "stopped" / "encoder")
+    common = [text for text in tiny.overrides(folder, "threads=1") if not text.startswith("objective")]
+    write_preset(folder / "presets" / "experiment" / "tiny.yaml", common)
+    sizes = [text for text in common if not text.startswith(("encoder", "weights"))]
+    write_preset(folder / "presets" / "experiment" / "sizes.yaml", sizes)
+    (folder / "empty").mkdir()
+    (folder / "empty.jsonl").write_text("")
+    (folder / "cut.jsonl").write_text('{"text": "one two"}\n{"text": "thr')
+    (folder / "cut.jsonl.gz").write_bytes(b"\x1f\x8b\x08\x00\x00\x00")
+    (folder / "bytes.parquet").write_bytes(bytes(range(256)))
     return folder
 
 
-@pytest.mark.parametrize(
-    ("overrides", "lines"),
-    [
-        case(
-            "objective=declut corpus.path={texts}/none.txt",
-            "objective=declut: no such objective. Did you mean declutr?", "corpus.path: there is no {texts}/no",
-        ),
-        case(
-            "objective.temprature=1 objective.temperature=0",
-            "objective.temprature: no such key. Did you mean", "objective.temperature must be a positive",
-        ),
-        case(
-            "objective.min_length=9 optimizer=sgd optimizer.lr=null",
-            "objective.min_length must not exceed objective.max_length (8)", "optimizer.lr must be a number",
-        ),
-        case(
-            "checkpoint.metric=accuracy corpus.path={texts}/empty.txt",
-            "checkpoint.metric=accuracy: this run has the ", "corpus.path: {texts}/empty.txt is empty.",
-        ),
-        # Faults that appear only when corpus and encoder are prepared.
-        case("corpus.path={texts}/binary.txt", "{texts}/binary.txt"),
-        case("budget.max_span=900", "No training document has the 3,600 tokens needed "),
-        case("encoder=roberta-base weights=pretrained", "FacebookAI/roberta-base is not on this machine, and "),
-        case("run_dir={texts}/file/run", "The run folder {texts}/file/run cannot be written (Not a directory)"),
-        case(
-            "encoder=transformer weights=auto encoder.path={texts}/gpt2",
-            "{texts}/gpt2 has no mask token, and the objective predicts masked words. Choose another encoder, or",
-        ),
-    ],
-)  # fmt: skip
-def test_a_wrong_command_ends_in_one_line_per_fault(
-    overrides: str, lines: list[str], texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    arguments = overrides.format(texts=texts).split()
-    keys = {each.split("=")[0] for each in arguments}
-    others = [each for each in tiny.overrides(texts) if each.split("=")[0] not in keys]
-    if "encoder" in keys:
-        others = [each for each in others if not each.startswith("encoder.")]
-    before = set(texts.rglob("*"))
-    completed = run_command(tmp_path, *others, *arguments, f"cache={tmp_path / 'cache'}")
-    assert completed.status == 2, completed.error
-    errors = completed.error.splitlines()
-    assert len(errors) == len(lines), completed.error
-    assert all(each.startswith(line.format(texts=texts)) for each, line in zip(errors, lines, strict=True)), errors
-    remaining = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".lock"]
-    if "budget.max_span" not in keys:  # with it, the cache keeps the tokens for the next attempt
-        assert remaining == []
-    assert {path.name for path in tmp_path.iterdir()} <= {"cache"}
-    assert set(texts.rglob("*")) == before
+def write_preset(path: Path, overrides: list[str]) -> None:
+    """Writes overrides as a preset, which is read faster than they are parsed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    groups = [text.split("=") for text in overrides if text.partition("=")[0] in config.BASES]
+    values = OmegaConf.from_dotlist([text for text in overrides if text.split("=") not in groups])
+    defaults = [{f"override /{group}": choice} for group, choice in groups]
+    path.write_text("# @package _global_\n" + OmegaConf.to_yaml({"defaults": [*defaults, "_self_"], **values}))
 
 
-def test_a_run_in_use_or_half_written_is_left_as_it_is(
-    texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checkpoint, "finish", lambda root: None)  # keeps the run resumable
-    run = tiny.run(texts, "budget.steps=2", f"run_dir={tmp_path / 'run'}", f"cache={tmp_path / 'cache'}")
-    with (run / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        completed = run_command(tmp_path, f"resume={run}", f"cache={tmp_path / 'cache'}")
-    assert (completed.status, completed.error) == (2, f"The run folder {run} is in use by another process.\n")
-    newest = checkpoint.found(run / "checkpoints")[-1] / "optimizer.safetensors"
-    newest.write_bytes(newest.read_bytes()[:100])
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    completed = run_command(tmp_path, f"resume={run}", f"cache={tmp_path / 'cache'}")
-    assert completed.status == 2
-    assert completed.error.startswith(f"Checkpoint {newest.parent} is damaged (optimizer.safetensors has 100 of")
-    assert len(completed.error.splitlines()) == 1
-    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+def refuse(tmp: Path, arguments: list[str], key: str) -> None:
+    """Checks that ``run.py`` ends with status 2 and a line that names ``key``, and writes nothing."""
+    before = snapshot(tmp, without=tmp / "cache")
+    outcome = run_command("experiments.run", *arguments, folder=tmp)
+    assert outcome.status == 2, outcome.error
+    assert key in outcome.error
+    assert "Traceback" not in outcome.error
+    assert snapshot(tmp, without=tmp / "cache") == before
 
 
-def test_a_sweep_is_checked_value_by_value() -> None:
-    jobs = list(commands.jobs_of(["seed=1,2", "objective=declutr,mlm_only", "encoder.shape={a: 1}"]))
-    assert jobs == [
-        ["seed=1", "objective=declutr", "encoder.shape={a: 1}"],
-        ["seed=2", "objective=declutr", "encoder.shape={a: 1}"],
-        ["seed=1", "objective=mlm_only", "encoder.shape={a: 1}"],
-    ]
-
-
-def test_a_sweep_has_a_folder_for_each_run() -> None:
-    for arguments in (["run_dir=x", "seed=1,2"], ["++run_dir=x", "seed=1,2"], ["run_dir=x,y", "seed=1,2"]):
-        with pytest.raises(UserError, match=r": the jobs of a sweep cannot share it: leave it out, or name"):
-            list(commands.jobs_of(arguments))
-    for arguments in (["run_dir=x", "seed=1"], ["run_dir=x/${seed}", "seed=1,2"], ["run_dir=null", "seed=1,2"]):
-        assert [*commands.jobs_of(arguments)]
-
-
-def test_a_sweep_reports_each_fault_once() -> None:
-    with pytest.raises(UserError) as error:
-        compose.check_all(commands.jobs_of(["seed=1,-2", "objective.temperature=0,0.1,-1"]))
-    assert str(error.value).split("\n") == [
-        "objective.temperature must be a positive number. Got 0 instead.",
-        "seed must be at least 0. Got -2 instead.",
-        "objective.temperature must be a positive number. Got -1 instead.",
-    ]
+@pytest.mark.parametrize(("arguments", "key"), WRONG, ids=[arguments for arguments, _ in WRONG])
+def test_a_wrong_command_is_refused(arguments: str, key: str, tmp: Path) -> None:
+    words = arguments.format(tmp=tmp).split()
+    preset = "sizes" if any(word.startswith("encoder=") for word in words) else "tiny"
+    refuse(tmp, ["--config-dir", str(tmp / "presets"), f"+experiment={preset}", *words], key.format(tmp=tmp))
 
 
 @pytest.mark.parametrize(
-    "arguments", ["+experiment=both --config-dir conf", "++hydra.mode=MULTIRUN seed=7,8", "-m seed=7,8"]
+    ("change", "name", "arguments", "key"), DAMAGED, ids=[" ".join(row[:3]) for row in DAMAGED]
 )
-def test_the_composed_mode_decides_whether_to_sweep(
-    arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    experiment = "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {seed: '7,8'}}}\n"
-    (tmp_path / "conf" / "experiment").mkdir(parents=True)
-    (tmp_path / "conf" / "experiment" / "both.yaml").write_text(experiment)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["run.py", *arguments.split()])
-    seeds: list[int] = []
-    commands.command(report=seeds.extend)(lambda config: config["seed"])()
-    assert seeds == [7, 8]
+def test_a_damaged_run_is_refused(change: str, name: str, arguments: str, key: str, tmp: Path) -> None:
+    run, resumed = tmp / "copy", arguments.startswith("resume")
+    shutil.copytree(tmp / ("stopped" if resumed else "run"), run)
+    try:
+        damage(run, change, name)
+        preset = ["--config-dir", str(tmp / "presets"), "+experiment=sizes"]
+        words = arguments.format(run=run, tmp=tmp).split()
+        refuse(tmp, words if resumed else [*preset, *words], key.format(run=run))
+    finally:
+        shutil.rmtree(run)
 
 
-def job_return(overrides: list[str], value: Any) -> JobReturn:
-    """Returns what Hydra reports of a job of a sweep that returned ``value``."""
-    return JobReturn(overrides=overrides, _return_value=value, status=JobStatus.COMPLETED)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_missing_gpu_is_reported(tmp: Path) -> None:
+    refuse(tmp, ["device=cuda"], "device=cuda")
 
 
-def test_a_failure_in_another_process_is_reported_with_the_overrides_of_its_job() -> None:
-    other = os.getpid() + 1
-    done = [
-        job_return(["corpus=text", "seed=1"], None),
-        job_return(["corpus=text", "seed=2"], Failure(other, "It broke.")),
-        job_return(["corpus=text", "seed=3"], Failure(os.getpid(), "Told already.")),
-    ]
-    assert failed_elsewhere(done) == ["seed=2: It broke."]
-    assert failed_elsewhere([]) == []
+def test_all_mistakes_are_printed_a_line_each(tmp: Path) -> None:
+    outcome = run_command("experiments.run", "sede=1", "budget.steps=-1", "checkpoint.evry=1", folder=tmp)
+    keys = {line.partition(":")[0] for line in outcome.error.splitlines()}
+    assert keys == {"sede", "checkpoint.evry", "budget.steps"}
 
 
-def test_the_exit_of_a_command_can_be_pickled() -> None:
-    end = pickle.loads(pickle.dumps(command_line.Ended(2, "It broke.")))
-    assert isinstance(end, command_line.Ended)
-    assert (end.code, end.line) == (2, "It broke.")
+def test_help_has_every_key_with_its_comment_and_no_heavy_import(tmp_path: Path) -> None:
+    script = "import sys; from tests.command_runner import run_command; from pathlib import Path\n"
+    script += "arguments = ['objective=simcse', 'schedule=linear', '--help']\n"
+    script += "outcome = run_command('experiments.run', *arguments, folder=Path('.'))\n"
+    script += "print(outcome.output, 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    for path in ("run", "objective/simcse", "encoder/transformer", "encoder/roberta-base", "schedule/linear"):
+        assert (config.CONFIGS / f"{path}.yaml").read_text() in done.stdout
+    assert "quick_thoughts" in done.stdout
+    assert done.stdout.endswith("False\n")
 
 
-def test_jobs_return_a_value_or_their_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    failure = Failure(1, "It broke.")
-    done = run_sweep(CONFIGS, "run", lambda config: failure if config.seed == 2 else config.seed, ["seed=1,2"])
-    assert [(job.overrides, job.return_value) for job in done] == [(["seed=1"], 1), (["seed=2"], failure)]
+@pytest.mark.parametrize("arguments", [["--seed", "3"], ["--seed=3"], ["seed=3"]])
+def test_keys_may_have_dashes(arguments: list[str]) -> None:
+    assert command.split(["-m", *arguments, "--cfg", "job"]) == (["-m", "--cfg", "job"], ["seed=3"])
 
 
-def test_what_jobs_in_other_processes_returned_is_reported(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    done = [
-        job_return(["seed=1"], "a"),
-        job_return(["seed=2"], Failure(1, "It broke.")),
-        job_return(["seed=3"], "b"),
-    ]
-    monkeypatch.setattr(commands, "run_sweep", lambda *_: done)
-    monkeypatch.setattr(commands, "check_all", lambda *_: None)
-    monkeypatch.setattr(sys, "argv", ["run.py", "-m", "seed=1,2,3"])
-    reported: list[str] = []
-    with pytest.raises(SystemExit) as end:
-        commands.command(report=reported.extend)(print)()
-    assert (end.value.code, reported, capsys.readouterr().err) == (2, ["a", "b"], "seed=2: It broke.\n")
+def call(function: Callable[..., Any], name: str, *arguments: str, runs: bool) -> Outcome:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "a_command", ModuleType("a_command"))
+        main = lambda: command.call_command(function, name, runs=runs)  # noqa: E731
+        patch.setattr(sys.modules["a_command"], "main", main, raising=False)
+        return run_command("a_command", *arguments, folder=Path.cwd())
 
 
-def test_an_interrupt_between_two_jobs_ends_in_one_line_after_the_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(*_: Any, **__: Any) -> None:
-        if len(seeds) == 2:
-            raise KeyboardInterrupt  # while Hydra composes the third job
+def test_a_function_gets_the_values_of_its_signature() -> None:
+    values: dict[str, Any] = {}
 
-    seeds: list[int] = []
-    reported: list[int] = []
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("hydra.core.utils.configure_log", interrupted)
-    monkeypatch.setattr(sys, "argv", ["run.py", "-m", "seed=7,8,9"])
+    def function(*, folder: Path) -> None:
+        values["folder"] = folder
 
-    def job(config: dict[str, Any]) -> int:
-        seeds.append(config["seed"])
-        return seeds[-1]
-
-    with pytest.raises(SystemExit) as end:
-        commands.command(report=reported.extend)(job)()
-    assert (end.value.code, reported, capsys.readouterr().err) == (130, [7, 8], "Interrupted.\n")
+    assert call(function, "download", "folder=a/b", runs=False).status == 0
+    assert values == {"folder": Path("a/b")}
+    assert "fold" in call(function, "download", "fold=a", runs=False).error
+    assert "folder: senteval" in call(function, "download", "--help", runs=False).output
 
 
-def test_a_launcher_that_is_not_installed_is_reported(tmp_path: Path) -> None:
-    completed = run_command(tmp_path, "-m", "hydra/launcher=nowhere", "seed=1,2")
-    assert completed.status == 2
-    assert completed.error == (
-        "hydra/launcher=nowhere: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and "
-        "submitit, and docs/at-scale.md explains how to install Ray's.\n"
-    )
+def test_other_keys_are_those_of_the_runs_that_a_function_starts() -> None:
+    values: dict[str, Any] = {}
 
+    def function(*, overrides: list[str], **options: Any) -> None:
+        values["overrides"] = overrides
 
-def test_a_sweep_ends_with_its_runs_and_their_means(tmp_path: Path) -> None:
-    completed = run_command(tmp_path, "-m", *tiny.overrides(tmp_path, "budget.steps=1", "seed=1,2"))
-    assert completed.status == 0, completed.error
-    table, means = completed.output.partition("2 runs")[2].split("mean ± ")
-    names = sorted(path.name for path in (tmp_path / "runs").iterdir() if path.is_dir())
-    assert len(names) == 2 and all(name in table for name in names)
-    assert all("-name-roberta-mini-" in name for name in names)  # the overrides that differ from the defaults
-    assert "declutr roberta-mini text teaching" in means
+    assert call(function, "compare", "seeds=[a", "objective.gap=1", runs=True).status == 2
+    keys = yaml.safe_load((config.CONFIGS / "commands" / "compare.yaml").read_text())
+    parameters = [Parameter(key, Parameter.KEYWORD_ONLY, annotation=Any) for key in (*keys, "overrides")]
+    function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = dict.fromkeys((*keys, "overrides"), Any)
+    outcome = call(function, "compare", "seeds=[1,2]", "objective.gap=1", "encoder=gru", runs=True)
+    assert outcome.status == 0, outcome.error
+    assert values["overrides"] == ["objective.gap=1", "encoder=gru"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "line"),
+    ("error", "status", "text"),
     [
-        ("--figure declutr/2a", "--figure declutr/2a: write figure=declutr/2a."),
-        ("figure=declutr/2a --dry-run", "--dry-run: write dry_run=true."),
-        ("--list", "--list: write list=true."),
-        ("--config-dir conf", "--config-dir: only run.py and evaluate.py take this flag."),
-        ("-m", "-m: only run.py and evaluate.py take this flag."),
+        (UserError("wrong", key="seed", hint="Write another."), 2, "seed: wrong. Write another."),
+        (UserError("possibly out of memory", key="processes"), 2, "processes: possibly out of memory."),
+        (UserErrors([UserError("a"), UserError("b")]), 2, "a.\nb."),
+        (UserError("bad \x1b[31m"), 2, "bad \\x1b[31m."),
+        (KeyboardInterrupt(), 130, "Interrupted."),
+        (MemoryError(), 2, f"device: {command.OUT_OF_MEMORY}."),
+        (torch.OutOfMemoryError("CUDA out of memory."), 2, f"device: {command.OUT_OF_MEMORY}."),
+        (OSError(28, "No space left on device", "a/b"), 2, "a/b: No space left on device."),
+        (OSError(28, "No space left on device"), 2, "file: No space left on device."),
     ],
 )
-def test_a_flag_is_answered_in_one_line(
-    arguments: str, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["reproduce.py", *arguments.split()])
-    with pytest.raises(SystemExit) as end:
-        commands.command_of_runs("reproduce", reproduction.read)(lambda *_: 0)()
-    assert (end.value.code, capsys.readouterr().err) == (2, f"{line}\n")
+def test_errors_are_rendered_once(error: BaseException, status: int, text: str) -> None:
+    assert command.describe(error) == (status, text)
 
 
-def test_keys_of_runs_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["compare.py", "corpus=text", "seeds=[1,2]", "+clipping=norm_5", "jobs=2"])
-    seen: list[Any] = []
-
-    def task(settings: comparison.ComparisonSettings, passed: list[str]) -> int:
-        seen.extend([settings.seeds, settings.jobs, passed])
-        return 1
-
-    with pytest.raises(SystemExit) as end:
-        commands.command_of_runs("compare", comparison.read)(task)()
-    assert end.value.code == 1 and seen == [[1, 2], 2, ["corpus=text", "+clipping=norm_5"]]
+def test_defects_keep_their_traceback() -> None:
+    assert command.describe(KeyError("a")) is None
 
 
-def test_single_values_of_mappings_and_lists_can_be_set() -> None:
-    requested, _ = reproduction.read(["figure=declutr/2a", "seeds=[3]", 'only.row=["a, b(5)",c]', "only.k=0.1"])
-    assert requested.seeds == (3,) and requested.only == {"row": ["a, b(5)", "c"], "k": 0.1}
-    arguments = ["settings.gru=[encoder.hidden=8,optimizer=sgd]", "settings.declutr=['objective.gap=1']"]
-    settings = comparison.read(arguments)[0].settings
-    assert settings["gru"] == ["encoder.hidden=8", "optimizer=sgd"] and settings["declutr"] == ["objective.gap=1"]
-
-
-def test_help_has_keys_beside_their_comments(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["compare.py", "seeds=[1,2]", "--help"])
-    commands.command_of_runs("compare", comparison.read)(lambda *_: 1)()
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("Trains every pair")  # without the YAML's "#"
-    assert any(line.split(maxsplit=2)[:2] == ["jobs:", "1"] and "  runs that are" in line for line in lines)
+def test_a_sweep_goes_on_after_a_failure_and_ends_with_a_table(tmp: Path, tmp_path: Path) -> None:
+    sizes = tiny.overrides(tmp, "threads=1", "evaluation=quick", "budget.steps=2")
+    done = run_command("experiments.run", "-m", *sizes, "seed=1,-1,2", folder=tmp_path)
+    assert done.status == 2
+    assert len(done.error.splitlines()) == 1
+    assert "seed" in done.error
+    runs = [path for path in (tmp_path / "runs").iterdir() if path.is_dir()]
+    assert len(runs) == 2
+    assert all(len(path.name) <= 45 and path.name in done.output for path in runs)
+    (table,) = (tmp_path / "runs").glob("*.csv")
+    assert len(table.read_text().splitlines()) == 3

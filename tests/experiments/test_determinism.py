@@ -36,8 +36,7 @@ def test_deterministic_flags_are_set_and_restored(workspace: str | None, monkeyp
 
 
 def test_an_operation_without_a_deterministic_kernel_is_named() -> None:
-    line = r"^deterministic=true: put_ does not have .* set \.\.\.$"
-    with pytest.raises(UserError, match=line), deterministic(True):
+    with pytest.raises(UserError, match=r"^deterministic=true: put_"), deterministic(True):
         raise RuntimeError("put_ does not have a deterministic implementation, but you set ...\nFurther lines.")
     with pytest.raises(RuntimeError, match="another"), deterministic(True):
         raise RuntimeError("another fault")
@@ -48,14 +47,14 @@ def test_a_run_records_determinism_and_the_next_run_of_a_sweep_is_unaffected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     modes: list[int] = []
-    original = experiment._run
+    original = experiment.run_stages
 
     def recording(*arguments: Any) -> None:
         assert not torch.backends.cudnn.allow_tf32  # float32 products are exact, in recurrent layers too
         modes.append(torch.get_deterministic_debug_mode())
         original(*arguments)
 
-    monkeypatch.setattr(experiment, "_run", recording)
+    monkeypatch.setattr(experiment, "run_stages", recording)
     runs = [
         tiny.run(tmp_path, "budget.steps=2", f"deterministic={on}", f"run_dir={tmp_path / on}")
         for on in ("true", "false")

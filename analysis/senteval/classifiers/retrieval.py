@@ -86,10 +86,7 @@ def retrieval(
     """
     captions = train.captions.size
     if captions <= BATCH:
-        raise UserError(
-            f"The caption task needs more than {BATCH} captions to train on, for negatives outside the batch. "
-            f"Got {captions} instead."
-        )
+        raise UserError(f"{captions} captions to train on; more than {BATCH} are needed as negatives")
     steps = -(-captions // BATCH)
     images, sentences = Table(train.images, device), Table(train.vectors, device)
     of = train.captions.reshape(-1)

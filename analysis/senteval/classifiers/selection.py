@@ -189,7 +189,7 @@ def stratified(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndar
     """
     largest = np.bincount(labels).max()
     if largest < count:
-        raise UserError(f"{count} folds need as many examples of some class; the largest class has {largest}.")
+        raise UserError(f"{count} folds need as many examples of some class, the largest has {largest}")
     splitter = StratifiedKFold(count, shuffle=True, random_state=SEED)
     return list(splitter.split(np.empty(len(labels)), labels))
 

@@ -85,10 +85,7 @@ class Stream:
         if split:
             order, dev_rows = self._random.permutation(rows), int(VALIDATION_SPLIT * rows)
             if not dev_rows:
-                raise UserError(
-                    f"A classifier needs at least {1 / VALIDATION_SPLIT:.0f} training examples, as "
-                    f"{100 * VALIDATION_SPLIT:.0f} % of them are used for early stopping. Got {rows} instead."
-                )
+                raise UserError(f"{rows} training examples; early stopping needs {1 / VALIDATION_SPLIT:.0f}")
             self.parts = order[:dev_rows], order[dev_rows:]
             self._rows -= dev_rows
 

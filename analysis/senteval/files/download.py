@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import sys
 import tarfile
 import urllib.error
 import urllib.request
@@ -23,8 +22,8 @@ from urllib.parse import urlsplit
 from rich.progress import Progress
 
 from analysis.senteval.files.sources import SOURCES, Make, Open, Source
-from data.errors import UserError, reason
-from data.files import alone_in, atomic_write, read_json, write_json
+from data.errors import UserError, UserErrors, reading, reason
+from data.files import atomic_write, lock_folder, read_json, write_json
 
 MANIFEST = "manifest.json"
 SECONDS = 30  # without a byte, after which a transfer is cut
@@ -62,10 +61,9 @@ def download(
         A line for each source that failed, with advice; the others are complete. Only one if no host is reached.
 
     Raises:
-        UserError: if the manifest is damaged, another process downloads into ``folder``, it cannot be written or a
-            link leaves it.
+        UserError: if the manifest is damaged, another process downloads into ``folder``, or it cannot be written.
     """
-    with alone_in(folder, "download"):
+    with lock_folder(folder, "download"):
         return _download(_Run(folder, mirror, say, progress), sources)
 
 
@@ -138,13 +136,11 @@ class _Run:
 
 
 def _manifest(path: Path) -> dict[str, dict[str, Any]]:
-    try:
+    if not path.exists():
+        return {"transfers": {}, "files": {}}
+    with reading("manifest", path):
         manifest = read_json(path)
         return {"transfers": manifest["transfers"], "files": manifest["files"]}
-    except FileNotFoundError:
-        return {"transfers": {}, "files": {}}
-    except (ValueError, LookupError, TypeError):
-        raise UserError(f"{path} is damaged: delete it, and what is there is trusted anew.") from None
 
 
 def _measured(path: Path) -> dict[str, Any]:
@@ -248,16 +244,18 @@ def _opener(raw: Path) -> Iterator[Open]:
             yield whole
 
 
-def run(settings: Any) -> None:
-    """Downloads all files, with a bar for each transfer; ends with status 2 if some could not be had."""
+def download_data(*, folder: str = "senteval") -> None:
+    """Downloads all files to ``folder``, with a bar for each transfer.
+
+    Raises:
+        UserErrors: for each source that failed.
+    """
     with Progress(transient=True) as bars:
         bar = bars.add_task("", start=False, visible=False)
 
         def show(url: str, done: int, total: int) -> None:
             bars.update(bar, description=url.rsplit("/", 1)[1], completed=done, total=total or None, visible=True)
 
-        faults = download(Path(settings.folder).expanduser(), say=bars.console.print, progress=show)
-    for fault in faults:
-        print(fault, file=sys.stderr)
+        faults = download(Path(folder).expanduser(), say=bars.console.print, progress=show)
     if faults:
-        sys.exit(2)
+        raise UserErrors([UserError(fault) for fault in faults])

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data.errors import UserError, readable
+from data.errors import UserError
 from data.sources import reading
 
 SST_FILES = {split: f"sentiment-{split}" for split in ("train", "dev", "test")}
@@ -83,7 +83,7 @@ class Line(NamedTuple):
         """
         columns = self.text.split("\t")
         if len(columns) < least:
-            raise UserError(f"{self.where}: a line must be {shape}. Got {len(columns)} of {least} columns.")
+            raise UserError(f"a line must be {shape}, and this one has {len(columns)} columns", key=self.where)
         return columns
 
     def label(self, label: str, classes: Mapping[str, int]) -> int:
@@ -95,8 +95,7 @@ class Line(NamedTuple):
         try:
             return classes[label]
         except KeyError:
-            shown = [*classes] if len(classes) <= 20 else [*list(classes)[:20], "..."]
-            raise UserError(f"{self.where}: label {label!r} is none of {', '.join(shown)}.") from None
+            raise UserError(f"label {label!r} is none of {', '.join([*classes][:20])}", key=self.where) from None
 
     def score(self, text: str, low: float, high: float) -> float:
         """Parses ``text`` as a gold score.
@@ -109,7 +108,7 @@ class Line(NamedTuple):
         except ValueError:
             score = math.nan
         if not low <= score <= high:
-            raise UserError(f"{self.where}: score {text!r} is no number from {low:g} to {high:g}.")
+            raise UserError(f"score {text!r} is no number from {low:g} to {high:g}", key=self.where)
         return score
 
 
@@ -121,8 +120,6 @@ def lines(path: Path, encoding: str = "utf-8") -> list[Line]:
     Raises:
         UserError: if it cannot be read, is binary, empty or not in ``encoding``, or has too long a line.
     """
-    with readable(path):
-        path.stat()  # reports a missing file as such
     found: list[Line] = []
     for _, raw in reading.raw_lines(path):
         raw = raw if found else raw.removeprefix(codecs.BOM_UTF8)
@@ -131,9 +128,9 @@ def lines(path: Path, encoding: str = "utf-8") -> list[Line]:
             try:
                 found.append(Line(path, number, piece.decode(encoding)))
             except UnicodeDecodeError as error:
-                raise UserError(f"{path}:{number}: not {encoding.upper()} text ({error.reason}).") from None
+                raise UserError(f"not {encoding.upper()} text ({error.reason})", key=f"{path}:{number}") from None
     if not any(line.text.strip() for line in found):
-        raise UserError(f"{path} is empty.")
+        raise UserError("empty", key=str(path))
     return found
 
 
@@ -163,7 +160,7 @@ def trec(folder: Path) -> dict[str, Examples]:
         label, colon, rest = line.text.strip().partition(":")
         _, blank, question = rest.partition(" ")
         if not (colon and blank):
-            raise UserError(f"{line.where}: a line must be CLASS:subclass, space, question.")
+            raise UserError("a line must be CLASS:subclass, space, question", key=line.where)
         return Example(question.split(), None, line.label(label, TREC))
 
     return {
@@ -187,7 +184,7 @@ def sst5(folder: Path) -> dict[str, Examples]:
     def example(line: Line) -> Example:
         label, blank, sentence = line.text.strip().partition(" ")
         if not blank:
-            raise UserError(f"{line.where}: a line must be label, space, sentence.")
+            raise UserError("a line must be label, space, sentence", key=line.where)
         return Example(sentence.split(), None, line.label(label, FINE))
 
     return {split: sorted_examples(map(example, lines(folder / name))) for split, name in SST_FILES.items()}
@@ -275,11 +272,11 @@ def probing(folder: Path, name: str) -> dict[str, Examples]:
     for line in lines(folder / name):
         part, label, *_, sentence = line.columns(3, "part, label and sentence, separated by tabs")
         if part not in rows:
-            raise UserError(f"{line.where}: part {part!r} is none of {', '.join(PARTS)}.")
+            raise UserError(f"part {part!r} is none of {', '.join(PARTS)}", key=line.where)
         rows[part].append((line, label, sentence.split()))
     for part, found in rows.items():
         if not found:
-            raise UserError(f"{folder / name}: there is no line of part {part} ({PARTS[part]}).")
+            raise UserError(f"no line of part {part} ({PARTS[part]})", key=str(folder / name))
     classes = {label: number for number, label in enumerate(sorted({label for _, label, _ in rows["tr"]}))}
     return {
         PARTS[part]: sorted_examples(
@@ -293,7 +290,7 @@ def _headed(path: Path) -> list[Line]:
     """Returns the lines below the header."""
     found = lines(path)[1:]
     if not found:
-        raise UserError(f"{path} has nothing below its header.")
+        raise UserError("nothing below its header", key=str(path))
     return found
 
 
@@ -302,9 +299,7 @@ def _parallel(*paths: Path, encodings: Sequence[str] = ("utf-8", "utf-8")) -> li
     found = [lines(path, encoding) for path, encoding in zip(paths, encodings, strict=True)]
     for path, here in zip(paths, found, strict=True):
         if len(here) != len(found[0]):
-            raise UserError(
-                f"{path} must have the {len(found[0])} lines of {paths[0].name}. Got {len(here)} instead."
-            )
+            raise UserError(f"{len(here)} lines, and {paths[0].name} has {len(found[0])}", key=str(path))
     return found
 
 

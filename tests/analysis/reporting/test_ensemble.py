@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.reporting.bootstrap import compare_folders
-from analysis.reporting.ensemble import ensemble, weights
+from analysis.reporting.ensemble import ensemble, report_ensemble, weights
 from analysis.reporting.tables import comparison
 from analysis.senteval.evaluation import run_tasks
 from analysis.senteval.protocols import PROTOCOLS
@@ -178,40 +178,19 @@ def altered_copy(evaluated: Path, tmp_path: Path, change: Any) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("change", "line"),
+    "change",
     [
-        pytest.param(
-            lambda value: value["tasks"]["CR"].update(files="other"),
-            "are evaluated on other files of CR: evaluate both",
-            id="other files",
-        ),
-        pytest.param(
-            lambda value: value["tasks"]["CR"].pop("files"),
-            "does not record which files of CR it read",
-            id="files not recorded",
-        ),
-        pytest.param(
-            lambda value: value["tasks"].pop("MRPC"),
-            "has no result of MRPC: evaluate it there, or name other tasks.",
-            id="task missing",
-        ),
-        pytest.param(
-            lambda value: value.update(protocol="gensen"),
-            "is evaluated by the protocol prototyping, ",
-            id="other protocol",
-        ),
-        pytest.param(
-            lambda value: value["tasks"]["TREC"].update(dev=None),
-            "has no dev score of TREC, as an ensemble has none",
-            id="no dev score",
-        ),
+        lambda value: value["tasks"]["CR"].update(files="other"),
+        lambda value: value["tasks"]["CR"].pop("files"),
+        lambda value: value["tasks"].pop("MRPC"),
+        lambda value: value.update(protocol="gensen"),
+        lambda value: value["tasks"]["TREC"].update(dev=None),
     ],
 )
-def test_incompatible_results_are_refused(change: Any, line: str, evaluated: Path, tmp_path: Path) -> None:
+def test_incompatible_results_are_refused(change: Any, evaluated: Path, tmp_path: Path) -> None:
     copy = altered_copy(evaluated, tmp_path, change)
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match=str(copy)):
         combine(tmp_path / "out", evaluated / "a", copy)
-    assert line in str(error.value) and "\n" not in str(error.value)
     assert not any((tmp_path / "out").iterdir())
 
 
@@ -219,37 +198,41 @@ def test_mismatched_predictions_are_refused(evaluated: Path, tmp_path: Path) -> 
     copy = altered_copy(evaluated, tmp_path, lambda value: None)
     path = copy / "predictions" / "TREC.npz"
     arrays = read_predictions(copy, "TREC")
-    out = tmp_path / "out"
-    for predicted, line in (
-        (arrays["predicted"].argmax(axis=1), "TREC.npz holds no probabilities of classes: evaluate TREC in"),
-        (np.log(arrays["predicted"]), "TREC.npz holds no probabilities of classes: evaluate TREC in"),
-        (np.full((len(arrays["gold"]), 2), 0.5), "predict other examples of TREC: evaluate both again."),
+    out, gold = tmp_path / "out", arrays["gold"]
+    for wrong in (
+        {"gold": gold, "predicted": arrays["predicted"].argmax(axis=1)},
+        {"gold": gold, "predicted": np.log(arrays["predicted"])},
+        {"gold": gold, "predicted": np.full((len(gold), 2), 0.5)},  # a model of fewer classes
+        {"gold": gold[::-1], "predicted": arrays["predicted"]},
     ):
-        np.savez(path, allow_pickle=False, gold=arrays["gold"], predicted=predicted)
-        with pytest.raises(UserError, match=line):
+        np.savez(path, allow_pickle=False, **wrong)
+        with pytest.raises(UserError, match="TREC"):
             combine(out, evaluated / "a", copy)
-    np.savez(path, allow_pickle=False, gold=arrays["gold"][::-1], predicted=arrays["predicted"])
-    with pytest.raises(UserError, match="predict other examples of TREC"):
-        combine(out, evaluated / "a", copy)
     assert [*combine(out, evaluated / "a", copy, tasks=["STS16", "CR"])] == ["CR", "STS16"]
     path.unlink()
-    with pytest.raises(UserError, match=r"There is no .*TREC.npz: evaluate TREC in .*copy again\."):
+    with pytest.raises(UserError, match="TREC"):
         combine(out, evaluated / "a", copy)
 
 
-def test_other_refusals(evaluated: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="results of another model: out="):
+def test_other_results_and_ensembles_are_no_members(evaluated: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError):  # "b" holds results of another model
         combine(evaluated / "b", evaluated / "a")
-    with pytest.raises(UserError, match="has no task with predictions"):
+    with pytest.raises(UserError):
         combine(tmp_path, evaluated / "a", evaluated / "b", tasks=["ImageCaptionRetrieval"])
-    with pytest.raises(UserError, match="there is no task 'CRR'; did you mean CR"):
-        combine(tmp_path, evaluated / "a", tasks=["CRR"])
-    with pytest.raises(UserError, match=r"There is no nowhere: name a senteval\.json"):
-        combine(tmp_path, evaluated / "a", Path("nowhere"))
     once = combine(tmp_path, evaluated / "a", evaluated / "b")
     twice = combine(tmp_path, evaluated / "a" / "senteval.json", evaluated / "b")
     assert {name: dict(result, seconds=0) for name, result in twice.items()} == {
         name: dict(result, seconds=0) for name, result in once.items()
     }
-    with pytest.raises(UserError, match="has no dev score of CR, as an ensemble has none"):
+    with pytest.raises(UserError):
         combine(tmp_path / "more", evaluated / "a", tmp_path, tasks=["CR"])
+
+
+def test_the_command_writes_and_prints_an_ensemble(
+    evaluated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report_ensemble(
+        results=[str(evaluated / "a"), str(evaluated / "b")], out=str(tmp_path / "new"), tasks=["STS12"]
+    )
+    assert "ensemble of 2" in capsys.readouterr().out
+    assert [*read_results(tmp_path / "new").tasks] == ["STS12"]

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from analysis.reporting.matching import StoredResults, label
-from analysis.reporting.ranking import rank
+from analysis.reporting.matching import StoredResults, label, read_stored
+from analysis.reporting.ranking import GROUP, Ranking, rank, report_ranking
 from analysis.senteval.records import Record
 from analysis.senteval.results import read_results, write_results
 from data.errors import UserError
-from tests.analysis.evaluation_helpers import evaluate, refusal
 from tests.analysis.senteval.example_results import record, results
 
 
@@ -28,7 +27,7 @@ def write_result(
     run = folder if config_beside else root / "runs" / name
     stored = results(name, tasks)
     if task is not None:
-        run.mkdir(parents=True, exist_ok=True)
+        (run / "encoder").mkdir(parents=True)
         objective = {"task": task, "k": k}
         (run / "config.yaml").write_text(yaml.safe_dump({"seed": 1, "objective": objective}), encoding="utf-8")
         stored.model["path"] = str(run / "encoder")
@@ -45,57 +44,36 @@ def sweep(tmp_path: Path) -> list[Path]:
     ]
 
 
+def ranked(paths: list[Path], *by: str, tasks: list[str] | None = None) -> Ranking:
+    return rank([read_stored(path) for path in paths], by, tasks)
+
+
 def test_the_best_of_each_group_by_mean_dev(sweep: list[Path]) -> None:
-    found = rank(sweep)
-    assert {name: [(result.folder, result.dev) for result in group] for name, group in found.groups.items()} == {
+    ranking = ranked(sweep, GROUP)
+    assert {name: [(result.folder, result.dev) for result in group] for name, group in ranking.groups.items()} == {
         "D": [(sweep[1], 60.0), (sweep[0], 55.0)],
         "P": [(sweep[2], 50.0)],
     }
-    assert found.tasks == ["CR", "STSBenchmark"] and found.without == ["STS12"]
-    by_both = rank(sweep, ["objective.task", "objective.k"]).groups
-    assert [*by_both] == ["D 1", "D 2", "P 2"]
-    [everything] = rank(sweep, []).groups.values()
+    assert ranking.tasks == ["CR", "STSBenchmark"] and ranking.without == ["STS12"]
+    assert [*ranked(sweep, GROUP, "objective.k").groups] == ["D 1", "D 2", "P 2"]
+    [everything] = ranked(sweep).groups.values()
     assert [result.folder.name for result in everything] == ["d2", "d1", "p2"]
-    assert rank(sweep, tasks=["CR"]).groups["D"][0].folder == sweep[0]
+    assert ranked(sweep, GROUP, tasks=["CR"]).groups["D"][0].folder == sweep[0]
 
 
 def test_a_run_of_several_tasks_goes_by_its_objectives_name(sweep: list[Path], tmp_path: Path) -> None:
     several = write_result(tmp_path, "mt", task="none", CR=10, STSBenchmark=20)
     config = {"names": {"objective": "conssent_mt"}, "objective": {"k": 3}}
     (several / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    assert [*rank([*sweep, several]).groups] == ["D", "P", "conssent_mt"]
+    assert [*ranked([*sweep, several], GROUP).groups] == ["D", "P", "conssent_mt"]
     with pytest.raises(UserError) as error:
-        rank([several], ["objective.noise"])
-    assert str(error.value) == (
-        f"{several} cannot be grouped by objective.noise: its run's config.yaml has no such key; by=[<key>] "
-        "names another, by=[] makes one group."
-    )
-
-
-def test_a_bundled_models_result_has_no_group(tmp_path: Path) -> None:
-    paths = [write_result(tmp_path, name, CR=60) for name in ("roberta-mini", "elsewhere")]
-    with pytest.raises(UserError) as error:
-        rank(paths)
-    assert str(error.value) == (
-        f"{paths[0]} cannot be grouped by objective.task: it is the result of roberta-mini, a bundled model; "
-        "leave it out, or by=[] makes one group."
-    )
-    with pytest.raises(UserError, match="the result of elsewhere, no run whose"):
-        rank(paths[1:])
-    assert [result.folder for result in rank(paths, []).groups["all"]] == paths
-
-
-def test_a_bundled_model_is_refused_as_a_result() -> None:
-    message = refusal("ranking", "results=[roberta-mini]")
-    assert message == (
-        "roberta-mini is a bundled model, and results are needed: evaluate.py model=roberta-mini out=<folder> "
-        "writes them, results=[<folder>] reads them."
-    )
+        ranked([several], "objective.noise")
+    assert error.value.key == str(several)
 
 
 def test_tied_results_keep_their_order(tmp_path: Path) -> None:
     paths = [write_result(tmp_path, name, task="D", CR=60) for name in ("b", "a")]
-    assert [result.folder.name for result in rank(paths).groups["D"]] == ["b", "a"]
+    assert [result.folder.name for result in ranked(paths, GROUP).groups["D"]] == ["b", "a"]
 
 
 def test_a_result_is_named_after_its_run(sweep: list[Path], tmp_path: Path) -> None:
@@ -106,49 +84,32 @@ def test_a_result_is_named_after_its_run(sweep: list[Path], tmp_path: Path) -> N
     without_run = write_result(tmp_path, "alone", CR=1)
     assert label(StoredResults(without_run, read_results(without_run)), ["objective.task"]) is None
     (sweep[0] / "config.yaml").write_text("a: [", encoding="utf-8")
-    with pytest.raises(UserError, match=r"config\.yaml is not YAML"):
+    with pytest.raises(UserError):
         label(StoredResults(sweep[0], read_results(sweep[0])), ["seed"])
 
 
 @pytest.mark.parametrize(
-    ("scores", "line"),
-    [
-        pytest.param(
-            {"CR": 60}, "has no result of STSBenchmark: evaluate it there, or name other tasks.", id="task missing"
-        ),
-        pytest.param(
-            {"CR": 60, "STSBenchmark": None, "task": "D"},
-            "has no dev score of STSBenchmark, as an ensemble has none",
-            id="no dev score",
-        ),
-        pytest.param(
-            {"CR": 60, "STSBenchmark": 60},
-            "cannot be grouped by objective.task: it is the result of new, no run whose config.yaml is there;",
-            id="no config.yaml",
-        ),
-    ],
+    "scores", [{"CR": 60}, {"CR": 60, "STSBenchmark": None, "task": "D"}, {"CR": 60, "STSBenchmark": 60}]
 )
 def test_results_that_cannot_be_ranked_are_refused(
-    scores: dict[str, Any], line: str, sweep: list[Path], tmp_path: Path
+    scores: dict[str, Any], sweep: list[Path], tmp_path: Path
 ) -> None:
+    """A task is missing, a dev score is missing, or there is no run."""
     with pytest.raises(UserError) as error:
-        rank([*sweep, write_result(tmp_path, "new", **scores)])
-    assert line in str(error.value) and str(tmp_path / "new") in str(error.value)
+        ranked([*sweep, write_result(tmp_path, "new", **scores)], GROUP)
+    assert error.value.key == str(tmp_path / "new")
 
 
 def test_results_without_any_dev_score_are_refused(sweep: list[Path]) -> None:
-    with pytest.raises(UserError, match=r"None of the tasks has a dev set: STS12\."):
-        rank(sweep, tasks=["STS12"])
+    with pytest.raises(UserError) as error:
+        ranked(sweep, GROUP, tasks=["STS12"])
+    assert error.value.key == "tasks"
 
 
 def test_the_command_prints_the_ranking(sweep: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    results_override = f"results=[{','.join(map(str, sweep))}]"
-    evaluate("ranking", results_override)
+    report_ranking(results=[*map(str, sweep)])
     output = capsys.readouterr().out
-    assert output.splitlines()[-1] == f"ensemble=[{sweep[1]},{sweep[2]}]"
+    assert output.splitlines()[-1] == f"results=[{sweep[1]},{sweep[2]}]"
     assert "60.00" in output and "no dev set: STS12" in " ".join(output.split())
-    evaluate("ranking", results_override, "by=[]", "top=2")
-    assert capsys.readouterr().out.splitlines()[-1] == f"ensemble=[{sweep[1]},{sweep[0]}]"
-    message = refusal("ranking", results_override, "tasks=[CRR]")
-    assert message.startswith("tasks: there is no task 'CRR'; did you mean CR?")
-    assert refusal("ranking", results_override, "top=0") == "top must be at least 1. Got 0 instead."
+    report_ranking(results=[*map(str, sweep)], by=[], top=2)
+    assert capsys.readouterr().out.splitlines()[-1] == f"results=[{sweep[1]},{sweep[0]}]"

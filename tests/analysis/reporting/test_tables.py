@@ -11,7 +11,6 @@ from scipy import stats
 
 from analysis.reporting.printed import Cell
 from analysis.reporting.rendering import (
-    FORMATS,
     Grid,
     Row,
     as_csv,
@@ -21,11 +20,10 @@ from analysis.reporting.rendering import (
     heading,
     score_cell,
 )
-from analysis.reporting.tables import comparison, merged
+from analysis.reporting.tables import comparison, merged, report_table
 from analysis.senteval.records import PROBING
 from analysis.senteval.results import write_results
 from data.errors import UserError
-from tests.analysis.evaluation_helpers import evaluate, refusal
 from tests.analysis.senteval.example_results import DOWNSTREAM, record, records, results
 
 CR, F1 = ("CR", "test"), ("MRPC", "f1")
@@ -47,7 +45,7 @@ def test_models_are_shown_side_by_side() -> None:
     assert cell_texts(grid.ours[0])[F1] == "88.00" and F1 not in grid.ours[1].cells
     assert grid.notes[0] == "Protocol: default."
     dev = comparison([results("a", records(("CR", "MRPC", "STS12")))], split="dev")
-    assert dev.columns == [("CR", "dev"), ("MRPC", "dev"), ("", "declutr_downstream_dev (3 of 17)")]
+    assert dev.columns == [("CR", "dev"), ("MRPC", "dev")]  # 3 of 17 tasks are too few for an average
 
 
 def test_columns_on_dev_name_their_correlation() -> None:
@@ -62,19 +60,18 @@ def test_columns_on_dev_name_their_correlation() -> None:
 
 @pytest.mark.parametrize("split", ["test", "dev"])
 def test_an_average_with_snli_is_added_where_snli_was_evaluated(split: str) -> None:
-    for tasks in (("CR", "MRPC", "SNLI"), ("CR", "MRPC")):
+    tasks_without = tuple(task for task in DOWNSTREAM if task != "SNLI")
+    for tasks in (DOWNSTREAM, tasks_without):
         names = [name for _, name in comparison([results("a", records(tasks))], split=split).columns]
         assert any("with_snli" in name for name in names) == ("SNLI" in tasks)
 
 
 def test_averages_are_over_the_tasks_of_the_fullest_row() -> None:
-    grid = comparison([results("a", records(("CR", "MR", "STS12"), 80)), results("b", records(("CR",), 70))])
-    key = "", "declutr_downstream (3 of 17)"
-    assert cell_texts(grid.ours[0])[key] == "80.00" and key not in grid.ours[1].cells
-    assert (
-        "mean of DeCLUTR's 17 downstream tasks is over 3 of 17: CR, MR, STS12 (DeCLUTR, appendix C.2)."
-        in " ".join(grid.notes)
-    )
+    tasks = ("CR", "MR", "MPQA", "SUBJ", "SST2", "TREC", "MRPC", "SST5", "STS12")
+    grid = comparison([results("a", records(tasks, 80)), results("b", records(("CR",), 70))])
+    key = "", "declutr_downstream (9 of 17)"
+    assert cell_texts(grid.ours[0])[key] == "80.44" and key not in grid.ours[1].cells
+    assert "mean of DeCLUTR's 17 downstream tasks is over 9 of 17; without " in " ".join(grid.notes)
     assert comparison([results("a", records(("CR",)))]).columns == [CR]  # an average needs two tasks
     all_tasks = comparison([results("a")])
     assert ("", "declutr_downstream") in all_tasks.columns and ("", "probing") in all_tasks.columns
@@ -300,36 +297,48 @@ def test_text_fits_the_width() -> None:
         assert part in text
 
 
+def store(folder: Path, config: str = "", **model: str) -> str:
+    """Writes results of two tasks, and the configuration of their run."""
+    folder.mkdir()
+    stored = results(folder.name, records(("CR", "MRPC")))
+    stored.model |= model
+    write_results(folder / "senteval.json", stored)
+    if config:
+        (folder / "config.yaml").write_text(config, encoding="utf-8")
+    return str(folder)
+
+
 def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        write_results(tmp_path / name / "senteval.json", results(name, records(("CR", "MRPC"))))
-    paths = [str(tmp_path / "a" / "senteval.json"), str(tmp_path / "b")]
-    results_override = f"results=[{paths[0]},{paths[1]}]"
-    for format in FORMATS:
-        evaluate("table", results_override, "papers=[declutr]", f"format={format}")
+    a, b = store(tmp_path / "a", "objective: {task: D}\nseed: 1\n"), store(tmp_path / "b")
+    for form in ("text", "md", "csv", "latex"):
+        report_table(results=[f"{a}/senteval.json", b], papers=["declutr"], format=form)
         shown = capsys.readouterr()
         assert "70.00" in shown.out and "GloVe" in shown.out
-        assert ("declutr: as printed" in shown.err) == (format == "csv")
-    evaluate("table", results_override, "split=dev", "format=csv")
-    assert capsys.readouterr().out.startswith(
-        "model,source,protocol,CR.dev,MRPC.dev,declutr_downstream_dev (2 of 17)"
-    )
-    renamed = f"results=[both={paths[0]},both={paths[1]},{paths[1]}]"
-    evaluate("table", renamed, "mean=true", "tasks=[CR]", "format=csv")
+        assert ("declutr: as printed" in shown.err) == (form == "csv")
+    report_table(results=[f"{tmp_path}/?"], split="dev", by=["objective.task"], format="csv")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("model,source,protocol,CR,CR.sd,") and "MRPC" not in lines[0]
-    assert [line.split(",")[:5] for line in lines[1:]] == [
-        ["both", "ours", "default", "70.00", "0.00"],
-        ["b", "ours", "default", "70.00", ""],
-    ]
-    (tmp_path / "a" / "config.yaml").write_text("objective: {task: D}\n", encoding="utf-8")
-    evaluate("table", results_override, "by=[objective.task]", "format=csv")
-    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["D", "b"]
-    assert refusal("table", results_override, "tasks=[CRR]").startswith("tasks: there is no task 'CRR'")
-    message = refusal("table", f"results={tmp_path / 'c'}")
-    assert message == f"There is no {tmp_path / 'c'}: name a senteval.json or the folder that holds one."
-    message = refusal("table", results_override, "papers=[bert]")
-    assert message.startswith("papers must be 'declutr', ") and message.endswith("Got ['bert'] instead.")
-    message = refusal("table", results_override, "mean=true", "against=b")
-    assert message == "mean, interval and against exclude each other."
+    assert lines[0] == "model,source,protocol,CR.dev,MRPC.dev"
+    assert [line.split(",")[0] for line in lines[1:]] == ["D", "b"]
+
+
+def test_results_of_one_name_are_seeds_of_one_experiment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (store(tmp_path / f"x-{seed}", f"optimizer: {{lr: 1}}\nseed: {seed}\n") for seed in (1, 2))
+    report_table(results=[f"x={first}", f"x={second}"], mean=True, tasks=["CR"], format="csv")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("model,source,protocol,CR,CR.sd") and "MRPC" not in lines[0]
+    assert lines[1].startswith("x,ours,default,70.00,0.00")
+    longer = store(tmp_path / "x-longer", "optimizer: {lr: 2}\nseed: 1\n")
+    start = store(tmp_path / "x-start", path="modernbert-mini-2")
+    pooled = store(tmp_path / "x-max", "optimizer: {lr: 1}\nseed: 3\n", pooling="max")
+    for other in (longer, start, pooled):
+        report_table(results=[f"x={first}", other], mean=True)
+        with pytest.raises(UserError) as error:
+            report_table(results=[f"x={first}", f"x={second}", f"x={other}"], interval=True)
+        assert error.value.key == "results: x"
+    with pytest.raises(UserError):
+        report_table(results=[f"x={tmp_path}/x-*"], against="x")
+    with pytest.raises(UserError) as error:
+        report_table(results=[first, second], mean=True, against="b")
+    assert error.value.key == "mean"

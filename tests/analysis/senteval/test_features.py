@@ -210,21 +210,16 @@ def test_a_writer_for_whom_another_has_computed_all_computes_nothing(
 
 
 def test_unusable_vectors_and_stores_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"'bad sentence' has no finite vector: the encoder returned NaN or infinity"
-    ):
+    with pytest.raises(UserError):
         embed(RecordingEncoder(), ["fine", "bad sentence"], cache=None, key="k")
-    with pytest.raises(UserError, match="'bad' has no finite vector"):
+    with pytest.raises(UserError):
         embed(RecordingEncoder(), ["bad", *(f"a longer one {i}" for i in range(4))], cache=tmp_path, key="k")
     assert len(features._kept(tmp_path / "k", 6)) == 4  # the chunk before the failure
     with (tmp_path / "k" / features.ROWS).open("r+b") as file:
         file.truncate(50)
     for request in (["a longer one 1"], ["new"]):
-        with pytest.raises(UserError, match="k is damaged: remove it, and it will be computed again"):
+        with pytest.raises(UserError):
             embed(RecordingEncoder(), request, cache=tmp_path, key="k")
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"The vectors cannot be kept in .*file/k: Not a directory"):
-        embed(RecordingEncoder(), ["a"], cache=tmp_path / "file", key="k")
 
 
 def test_a_file_is_embedded_line_by_line(tmp_path: Path) -> None:
@@ -244,18 +239,19 @@ def test_a_file_is_embedded_line_by_line(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_embedded_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out.npy"
-    faults = {
-        b"one\ntwo\nbad\n": r"in\.txt:3 has no finite vector",
-        b"one\ntwo\ncaf\xe9\n": r"in\.txt:3: not UTF-8 text",
-        b"one\n\0\n": r"in\.txt:2: a NUL byte",
-        b"a" * (6 << 20) + b"a\n": r"in\.txt:1: the line is longer than",
-        b"": r"in\.txt is empty: it must have one sentence a line\.",
+    places = {
+        b"one\ntwo\nbad\n": ":3",
+        b"one\ntwo\ncaf\xe9\n": ":3",
+        b"one\n\0\n": ":2",
+        b"a" * (6 << 20) + b"a\n": ":1",
+        b"": "",
     }
-    for content, message in faults.items():
+    for content, place in places.items():
         (tmp_path / "in.txt").write_bytes(content)
-        with pytest.raises(UserError, match=message):
+        with pytest.raises(UserError) as error:
             embed_file(RecordingEncoder(), tmp_path / "in.txt", out)
-    with pytest.raises(UserError, match=r"absent\.txt cannot be read \(No such file"):
+        assert error.value.key == f"{tmp_path / 'in.txt'}{place}"
+    with pytest.raises(UserError):
         embed_file(RecordingEncoder(), tmp_path / "absent.txt", out)
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 

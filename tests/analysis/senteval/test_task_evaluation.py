@@ -42,7 +42,7 @@ def test_loading_leaves_the_collection_of_garbage_as_it_was(enabled: bool) -> No
     try:
         if not enabled:
             gc.disable()
-        with pytest.raises(UserError, match="wrong files"):
+        with pytest.raises(UserError):
             load(replace(TASKS["MR"], load=fail), Path())
         assert gc.isenabled() == enabled
     finally:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.errors import UserError
 from data.sources.base import Document, fingerprint, normalise, order_hash, part_of, split_hash, threshold
 from tests.data.samples import Listed
 
@@ -72,32 +69,6 @@ def test_a_corpus_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert source.texts_key() == source.texts_key() != source.fingerprint
 
 
-def test_a_file_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def documents() -> Iterator[Document]:
-        yield Document("a text", part="train")
-        raise PermissionError(13, "Permission denied", "/texts/second.txt")
-
-    source = Listed([])
-    monkeypatch.setattr(source, "documents", documents)
-    with pytest.raises(UserError, match=r"^/texts/second\.txt cannot be read: Permission denied\.$"):
-        list(source.texts())
-
-
 def test_fingerprint_depends_on_the_borders() -> None:
     assert fingerprint("ab", "c") != fingerprint("a", "bc")
     assert fingerprint("ab", "c") == fingerprint(b"ab", b"c")
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ({"fraction": 0}, r"corpus\.fraction must be above 0 and at most 1\. Got 0 instead\."),
-        ({"fraction": 1.1}, r"corpus\.fraction must be above 0 and at most 1\. Got 1\.1 instead\."),
-        ({"dev_fraction": 1}, r"corpus\.dev_fraction must be at least 0 and below 1\. Got 1 instead\."),
-        ({"dev_fraction": float("nan")}, r"corpus\.dev_fraction"),
-    ],
-    ids=str,
-)
-def test_refusals(option: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Listed([], **option)

@@ -119,33 +119,25 @@ def test_the_card_names_corpora_and_weights(books: str, notes: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "key"),
     [
-        ("books.txt", " must be a mapping, as {path: books.jsonl.gz}. Got 'books.txt' instead."),
-        ({"kind": ["text"]}, ".kind must be one of text, hub, nltk, pydocs. Got ['text'] instead."),
-        ({"kind": "txt"}, ".kind must be one of text, hub, nltk, pydocs. Got 'txt' instead."),
-        ({"path": "x", "weight": 0}, ".weight must be a number above 0 and at most 100. Got 0 instead."),
-        ({"path": "x", "weight": True}, ".weight must be a number above 0 and at most 100. Got True instead."),
-        ({"path": "x", "feild": "t"}, ".feild: no such key. Did you mean corpus.corpora.a.field?"),
-        ({"path": "x", "fraction": 0.5}, ".fraction: no such key."),
-        ({"path": "/nowhere/x.txt"}, ".path: there is no /nowhere/x.txt."),
-        ({}, ".path is not set."),
-        ({"path": 3}, ".path must be "),
-        (
-            {"kind": "pydocs", "dev_fraction": 1.0},
-            ".dev_fraction must be at least 0 and below 1. Got 1.0 instead.",
-        ),
+        ("books.txt", ""),
+        ({}, ""),
+        ({"kind": "txt"}, ".kind"),
+        ({"path": "x", "weight": 0}, ".weight"),
+        ({"path": "x", "feild": "t"}, ".feild"),
+        ({"path": "x", "fraction": 0.5}, ".fraction"),
+        ({"path": "/nowhere/x.txt"}, ".path"),
+        ({"path": 3}, ".path"),
+        ({"kind": "nltk", "corpus": "gutenburg"}, ".corpus"),
+        ({"kind": "pydocs", "dev_fraction": 1.0}, ".dev_fraction"),
     ],
     ids=str,
 )
-def test_faults_name_the_corpus(settings: Any, message: str) -> None:
+def test_errors_name_the_corpus(settings: Any, key: str) -> None:
     with pytest.raises(UserError) as error:
         Mixture(corpora={"a": settings})
-    assert str(error.value).startswith(f"corpus.corpora.a{message}")
-
-
-def test_an_empty_mixture_is_refused() -> None:
-    with pytest.raises(
-        UserError, match=r"corpora names no corpus: '\+corpus\.corpora\.books=\{path: books\.jsonl\.gz\}' adds one"
-    ):
+    assert error.value.key == f"corpus.corpora.a{key}"
+    with pytest.raises(UserError) as error:
         Mixture(corpora={})
+    assert error.value.key == "corpus.corpora"

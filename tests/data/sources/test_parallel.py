@@ -51,17 +51,6 @@ def test_held_out_pairs_may_have_their_own_files(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("english", "counts"),
-    [(ENGLISH[:2], "2 lines and .* 4"), (ENGLISH * 2, "8 lines and .* 4")],
-    ids=["shorter", "longer"],
-)
-def test_files_of_different_lengths_are_refused(tmp_path: Path, english: list[str], counts: str) -> None:
-    source = Parallel(**write_files(tmp_path, english))
-    with pytest.raises(UserError, match=rf"^.*text\.en has {counts}: the numbers must be equal\.$"):
-        list(source.read())
-
-
 def test_unicode_line_separators_do_not_end_a_line(tmp_path: Path) -> None:
     source = Parallel(**write_files(tmp_path, ["one\u2028two", "three"], ["un\x85deux", "trois"]))
     assert [pair.sources for pair in source.read()] == [("one two",), ("three",)]
@@ -75,7 +64,6 @@ def test_columns_of_a_table_are_read(tmp_path: Path) -> None:
     assert source.fingerprint != Parallel(tsv=str(table), columns=[3, 2]).fingerprint
     with pytest.raises(
         UserError,
-        match=r"pairs\.tsv:1: parallel\.columns asks for column 4, and the line has 3, separated by tabs",
     ):
         list(Parallel(tsv=str(table), columns=[2, 4]).read())
 
@@ -96,45 +84,11 @@ def test_rows_of_a_hub_data_set_are_read(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
     assert [pair.part for pair in Parallel(**options).read()] == [None]
     assert COMMIT in source.describe()["where"] and source.fingerprint != Parallel(**options).fingerprint
-    with pytest.raises(
-        UserError, match=r"row 1: parallel\.languages=\['en', 'fr'\] must be keys .* Got de, en instead"
-    ):
+    with pytest.raises(UserError):
         list(Parallel(**options, languages=["en", "fr"]).read())
     monkeypatch.setattr(hub, "unreachable", lambda: "no network")
-    with pytest.raises(UserError, match=r"^parallel\.dataset=wmt/wmt14: no network; two line-aligned files"):
+    with pytest.raises(UserError):
         list(Parallel(**options).read())
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, r"^parallel\.source and parallel\.target, parallel\.tsv or parallel\.dataset must be set\."),
-        ({"tsv": "a", "dataset": "b"}, r"parallel\.dataset must be set\. Got none or several"),
-        ({"source": "a"}, r"^parallel\.source and parallel\.target go together\."),
-        ({"dataset": "a", "dev_target": "b"}, r"^parallel\.dev_source and parallel\.dev_target go together\."),
-        ({"tsv": "a", "dev_split": "b"}, r"^parallel\.dev_split is for a parallel\.dataset\."),
-        (
-            {"tsv": "a", "columns": [0, 1]},
-            r"^parallel\.columns must be at least 1\. Got \[0, 1\] instead\.$",
-        ),
-        (
-            {"dataset": "a", "languages": ["en"]},
-            r"^parallel\.languages must have at least 2 values\. Got \['en'\] instead\.$",
-        ),
-    ],
-    ids=str,
-)
-def test_refusals(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Parallel(**options)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    paths = write_files(tmp_path)
-    with pytest.raises(
-        UserError, match=r"^parallel\.source: there is no .*text\.em \(did you mean text\.en\?\)\.$"
-    ):
-        Parallel(source=f"{tmp_path}/text.em", target=paths["target"])
 
 
 @pytest.mark.parametrize("language", ["fr", "de"])
@@ -157,3 +111,24 @@ def test_pairs_of_multi30k(tmp_path: Path, language: str) -> None:
     store = prepare_pairs(source, tokenizer, tokenizer, cache=tmp_path)
     assert len(store.select("dev").indices) == 1000
     assert str(tokenizer.decode(store[0].sources[0])).startswith("A group of men are")
+
+
+def test_errors_name_the_key_or_the_files(tmp_path: Path) -> None:
+    paths = write_files(tmp_path)
+    (tmp_path / "short.txt").write_text("one line\n")
+    (tmp_path / "a.tsv").write_text("one\ttwo\none\n")
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({}, "parallel.source"),
+        ({"source": paths["source"]}, "parallel.source"),
+        (paths | {"tsv": "a.tsv"}, "parallel.source"),
+        (paths | {"dev_source": "a"}, "parallel.dev_source"),
+        (paths | {"dev_split": "validation"}, "parallel.dev_split"),
+        (paths | {"source": f"{tmp_path}/text.em"}, "parallel.source"),
+        (paths | {"source": f"{tmp_path}/*"}, "parallel.source"),
+        (paths | {"target": f"{tmp_path}/short.txt"}, f"{paths['source']}, {tmp_path}/short.txt"),
+        ({"tsv": f"{tmp_path}/a.tsv"}, "parallel.columns"),
+    ]
+    for options, key in cases:
+        with pytest.raises(UserError) as error:
+            list(Parallel(**options).read())
+        assert error.value.key == key

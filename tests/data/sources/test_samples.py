@@ -74,14 +74,3 @@ def test_a_hypothesis_does_not_give_its_class_away() -> None:
         counts = CountVectorizer().fit_transform(pair.sources[sentence] for pair in pairs)
         model = LogisticRegression(max_iter=300).fit(counts[in_training], targets[in_training])
         assert model.score(counts[~in_training], targets[~in_training]) < most
-
-
-def test_refusals() -> None:
-    with pytest.raises(ValueError, match=r"^samples\.pairs must be at least 1\. Got 0 instead\.$"):
-        Samples(kind="parse", pairs=0)
-    with pytest.raises(ValueError, match=r"^samples\.pairs must be at most 20000\. Got 20001 instead\.$"):
-        Samples(kind="nli", pairs=20_001)
-    with pytest.raises(
-        ValueError, match=r"^samples\.kind must be 'fr', 'de', 'parse' or 'nli'\. Got 'en' instead"
-    ):
-        Samples(kind="en")  # type: ignore[arg-type]

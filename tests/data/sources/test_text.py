@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import random
 from pathlib import Path
 from typing import Any
@@ -62,8 +61,6 @@ def test_by_default_a_folder_has_a_document_per_file_and_a_file_one_per_line(tmp
         default, named = Text(path=str(path)), Text(path=str(path), document=kind)
         assert texts(default) == texts(named) and default.fingerprint == named.fingerprint
     assert len({Text(path=str(tmp_path), document=kind).fingerprint for kind in kinds}) == len(kinds)
-    with pytest.raises(ValueError, match=r"^corpus\.document must be 'file', 'paragraph' or 'line'\. Got 'page'"):
-        Text(path=str(tmp_path), document="page")  # type: ignore[arg-type]
 
 
 def test_a_folder_of_txt_files_has_one_document_per_file(tmp_path: Path) -> None:
@@ -86,33 +83,8 @@ def test_columns_of_tables_are_read(tmp_path: Path, ending: str) -> None:
     source = Text(path=str(path), field="body", group_field="id")
     assert list(source.documents()) == [Document(first, "book"), Document("", "x")]
     assert source.document_units == ()
-    with pytest.raises(
-        UserError, match=rf"{path.name}:2: there is no field 'text'; corpus\.field must be one of: id"
-    ):
+    with pytest.raises(UserError):
         texts(Text(path=str(path)))
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("text,id\none,1\ntwo\n", r"a\.csv:3: the header has 2 columns, and this row has 1\."),
-        ('text\n"one\n', r"a\.csv:2: not a row of a \.csv file \(unexpected end of data\)\."),
-        pytest.param(
-            'text\n"one\n' + "two\n" * 99,
-            r"a\.csv:2: the row that begins here is longer than corpus\.max_bytes=\d+ characters",
-            id="row too long",
-        ),
-        pytest.param(
-            "text\n" + "x" * 200,
-            r"a\.csv:2: the line is longer than corpus\.max_bytes=110 bytes",
-            id="line too long",
-        ),
-    ],
-)
-def test_unreadable_tables_are_refused(tmp_path: Path, content: str, message: str) -> None:
-    (tmp_path / "a.csv").write_text(content)
-    with pytest.raises(UserError, match=message):
-        texts(Text(path=str(tmp_path / "a.csv"), max_bytes=110))
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "parquet"])
@@ -160,7 +132,7 @@ def test_dev_path_overrides_the_split(tmp_path: Path) -> None:
         Document("b", None, "train"),
         Document("dev", None, "dev"),
     ]
-    with pytest.raises(UserError, match=r"no file is left beside those of corpus\.dev_path"):
+    with pytest.raises(UserError):
         Text(path=str(tmp_path / "dev.jsonl"), dev_path=str(tmp_path / "dev.jsonl"))
 
 
@@ -189,90 +161,6 @@ def test_the_fingerprint_depends_on_the_text(tmp_path: Path) -> None:
     assert Text(path=str(tmp_path / "one")).fingerprint != one  # one document per file, not per line
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.jsonl", records({"text": "x"})[:-3], r"a\.jsonl:1: not a line of JSON \(Unterminated string"),
-        ("a.jsonl", records({"text": "x"}, ["text"]), r"a\.jsonl:2: not a JSON object with a field 'text'\."),
-        (
-            "a.jsonl",
-            records({"title": "x", "body": "y"}),
-            r"a\.jsonl:1: there is no field 'text'; corpus\.field must be one of: title, body\.",
-        ),
-        ("a.jsonl", records({"text": 3}), r"a\.jsonl:1: field 'text' is not text but int\."),
-        ("a.txt", b"one\n\xff\xfe\n", r"a\.txt:2: not UTF-8 text \(invalid start byte\)\."),
-        ("a.txt", b"one\n" * 2000 + b"t\0wo\n", r"a\.txt:2001: a NUL byte; this is a binary file, not text\."),
-        ("a.txt", b"\x7fELF\0\0", r"a\.txt:1: a NUL byte"),
-        ("a.txt.gz", b"plain text", r"a\.txt\.gz: cannot be read after line 0 \(Not a gzipped file"),
-        (
-            "a.txt.gz",
-            gzip.compress(b"text\n" * 10_000)[:-9],
-            r"cannot be read after line \d+ \(Compressed file ended",
-        ),
-        ("a.parquet", b"PAR1", r"a\.parquet: cannot be read as a parquet file \("),
-    ],
-)
-def test_unreadable_files_are_refused(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
-    (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    with pytest.raises(UserError, match=message):
-        texts(Text(path=str(tmp_path / name)))
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl.gz", "a.parquet"])
-def test_files_without_read_permission_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    (tmp_path / name).write_bytes(b"x")
-    source = Text(path=str(tmp_path / name))
-
-    def refuse(path: Any, *_: Any, **__: Any) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    for owner, opening in ((Path, "open"), (gzip, "open"), (parquet, "ParquetFile"), (Path, "stat")):
-        monkeypatch.setattr(owner, opening, refuse)
-    for use in (lambda: source.fingerprint, lambda: texts(source), lambda: Text(path=str(tmp_path / name))):
-        with pytest.raises(
-            UserError, match=rf"{name}:? cannot be read .*Permission denied|{name} cannot be read: P"
-        ):
-            use()
-
-
-def test_a_missing_group_field_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(records({"text": "x", "id": 1}))
-    with pytest.raises(UserError, match=r"no field 'book'; corpus\.group_field must be one of: text, id\."):
-        texts(Text(path=str(tmp_path / "a.jsonl"), group_field="book"))
-    parquet.write_table(pa.Table.from_pylist([{"body": "x", "id": 1}]), tmp_path / "a.parquet")
-    with pytest.raises(
-        UserError, match=r"row 1: there is no field 'text'; corpus\.field must be one of: body, id\."
-    ):
-        texts(Text(path=str(tmp_path / "a.parquet")))
-    twice = pa.table([["x"], ["y"]], names=["text", "text"])
-    parquet.write_table(twice, tmp_path / "a.parquet")
-    with pytest.raises(UserError, match=r"a\.parquet has 2 fields 'text'\.$"):
-        texts(Text(path=str(tmp_path / "a.parquet")))
-
-
-def test_wrong_paths_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "shard-1.jsonl").write_text("")
-    with pytest.raises(
-        UserError, match=r"corpus\.path: there is no .*shard-9\.jsonl \(did you mean shard-1\.jsonl\?\)\."
-    ):
-        Text(path=str(tmp_path / "shard-9.jsonl"))
-    with pytest.raises(UserError, match=r"corpus\.dev_path: there is no .*\*\.parquet\."):
-        Text(path=str(tmp_path), dev_path=str(tmp_path / "*.parquet"))
-    with pytest.raises(UserError, match=r"corpus\.path: .*shard-1\.jsonl is empty\."):
-        Text(path=str(tmp_path / "shard-1.jsonl"))
-    os.mkfifo(tmp_path / "pipe.txt")
-    with pytest.raises(UserError, match=r"corpus\.path: .*pipe\.txt is neither a file nor a folder\."):
-        Text(path=str(tmp_path / "pipe.txt"))
-    (tmp_path / "a.dat").write_text("x")
-    with pytest.raises(UserError, match=r"a\.dat must end in one of \.txt, \.txt\.gz, \.jsonl, .*, \.tsv\.gz\."):
-        Text(path=str(tmp_path / "a.dat"))
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"no file in .*empty ends in \.txt"):
-        Text(path=str(tmp_path / "empty"))
-
-
 def test_no_book_is_in_both_parts() -> None:
     pattern = str(suite_data("corpora/standardebooks") / "*.jsonl.gz")
     books: dict[str, set[str]] = {"train": set(), "dev": set()}
@@ -294,3 +182,35 @@ def test_reading_progress_rises_to_1(tmp_path: Path, ending: str) -> None:
     assert shares == sorted(shares) and 0 < shares[0] < 0.3 and source.share_read == 1.0
     assert abs(shares[len(shares) // 2] - 0.5) < 0.2  # gzip reads ahead: since Python 3.12 by 128 KiB
     assert Text(path=str(tmp_path / f"a{ending}"), pydocs=True).share_read is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        ("a.jsonl", b'{"text": "x"}\n{"text": ', "{}:2"),
+        ("a.jsonl", b'{"text": 1}\n', "{}:1"),
+        ("a.jsonl", b'{"body": "x"}\n', "corpus.field"),
+        ("a.csv", b'text\n"x', "{}"),
+        ("a.tsv", b"text\tid\nx\n", "{}:2"),
+        ("a.parquet", b"PAR1", "{}"),
+        ("a.txt", b"\xff", "{}:1"),
+        ("a.txt", b"x" * 101, "{}:1"),
+        ("a.txt.gz", b"text", "{}"),
+        ("a.dat", b"text", "corpus.path"),
+        ("a.pdf/b", b"text", "corpus.path"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes, place: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    with pytest.raises(UserError) as error:
+        texts(Text(path=str(tmp_path / name.split("/")[0]), max_bytes=100))
+    assert error.value.key == place.format(path)
+
+
+def test_nothing_may_be_left_for_training(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    with pytest.raises(UserError) as error:
+        Text(path=str(tmp_path / "a.txt"), dev_path=str(tmp_path / "*.txt"))
+    assert error.value.key == "corpus.path"

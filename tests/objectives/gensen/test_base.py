@@ -23,17 +23,17 @@ def test_data_errors_name_the_key_of_the_task(tmp_path: Path) -> None:
     (tmp_path / "a.en").write_text("one\ntwo\n")
     (tmp_path / "a.fr").write_text("un\n")
     files = {"source": str(tmp_path / "a.en"), "target": str(tmp_path / "a.fr")}
-    with pytest.raises(UserError, match=r"^objective\.fr: /.*/a\.en has 2 lines and /.*/a\.fr has 1: the numbers"):
+    with pytest.raises(UserError) as error:
         list(small_gensen(tasks=["fr"], fr=files).texts())
+    assert error.value.key == f"{files['source']}, {files['target']}"
     (tmp_path / "a.fr").write_text("un\ndeux\n")
     objective = small_gensen(tasks=["fr"], fr=files | {"dev_fraction": 0.0})
-    with pytest.raises(UserError, match=r"^objective\.fr: The dev part of parallel is empty: objective\.fr\.dev_"):
+    with pytest.raises(UserError) as error:
         objective.task_data(build_corpus(tmp_path))
+    assert error.value.key == "objective.fr.dev_fraction"
     with pytest.raises(UserError) as error:
         small_gensen(tasks=["fr"], synthetic_pairs=1).task_data(build_corpus(tmp_path))
-    assert str(error.value) == (
-        "objective.fr: None of the 1 pairs of samples is in the dev part: raise objective.synthetic_pairs."
-    )
+    assert error.value.key == "objective.synthetic_pairs"
     assert small_gensen(tasks=["fr"], fr=files).tasks["fr"].setting == "objective.fr"
     assert [task.setting for task in small_gensen(tasks=["stn", "fr"]).tasks.values()] == [
         "corpus",

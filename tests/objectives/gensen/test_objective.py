@@ -20,7 +20,6 @@ from data.sources.base import Document
 from data.store import prepare
 from data.vocabulary import train_word_level
 from encoders.gru import GRU
-from experiments import compose
 from objectives.base import Corpus
 from objectives.decoder import END
 from objectives.gensen.objective import TASKS, GenSen
@@ -276,56 +275,11 @@ def test_example_predictions_decode_each_task(folder: Path) -> None:
 # Refusals
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            {"tasks": []},
-            "objective.tasks must be some of stn, stp, fr, de, parse, nli, each once. Got [] instead.",
-        ),
-        ({"tasks": ["fr", "fr"]}, "Got ['fr', 'fr'] instead."),
-        ({"nli_every": 0}, "objective.nli_every must be at least 1. Got 0 instead."),
-        ({"max_length": 2}, "objective.max_length must be at least 3. Got 2 instead."),
-        ({"vocab_size": 5}, "objective.vocab_size must be at least 6. Got 5 instead."),
-        ({"hidden": 0}, "objective.hidden must be at least 1. Got 0 instead."),
-        ({"dropout": 1.0}, "objective.dropout must be at least 0 and below 1. Got 1.0 instead."),
-        (
-            {"tasks": ["stp", "fr"], "alpha": {"stp": 1, "fr": 1}},
-            "objective.alpha must have a positive number for each of skip_thought, fr and for nothing else.",
-        ),
-        ({"tasks": ["fr"], "alpha": {"fr": 0}}, "objective.alpha must have a positive number"),
-        ({"fr": {"source": "a.en"}}, "objective.fr.source and objective.fr.target go together. Got one of them."),
-        ({"nli": {}}, "objective.nli.path or objective.nli.dataset must be set."),
-    ],
-    ids=str,
-)
-def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        small_gensen(**arguments)
-    assert message in str(error.value)
-
-
-def test_missing_data_is_refused_with_its_path() -> None:
-    with pytest.raises(UserError, match=r"^objective\.parse\.gold: there is no /no/trees\.mrg\.$"):
-        small_gensen(parse={"gold": "/no/trees.mrg"})
-    small_gensen(tasks=["stn"], parse={"gold": "/no/where.mrg"})  # parsing is not among the tasks
-
-
 def test_a_vocabulary_without_frequent_words_is_refused(folder: Path) -> None:
     objective = small_gensen(tasks=["fr"], min_count=10_000)
-    with pytest.raises(UserError, match=r"^objective\.fr: No word .* 10,000 times: objective\.min_count=1"):
-        objective.task_data(build_corpus(folder))
-
-
-def test_unknown_keys_of_the_data_are_refused_with_the_nearest_name() -> None:
-    overrides = ["objective=gensen", "encoder=gru", "objective.fr={sorce: a, target: 3}", "objective.nli={pth: a}"]
     with pytest.raises(UserError) as error:
-        compose.check(overrides)
-    assert str(error.value).split("\n") == [
-        "objective.fr.sorce: no such key. Did you mean objective.fr.source?",
-        "objective.fr.target must be text. Got 3 instead.",
-        "objective.nli.pth: no such key. Did you mean objective.nli.path?",
-    ]
+        objective.task_data(build_corpus(folder))
+    assert error.value.key == "objective.min_count"
 
 
 def test_each_task_samples_its_own_examples() -> None:
@@ -366,3 +320,23 @@ def test_french_is_predicted_better_than_by_word_frequencies(tmp_path: Path) -> 
         optimizer.step()
     metrics = objective.dev_metrics(encoder, dev)
     assert metrics["dev_fr"] < metrics["dev_fr_unigram"] - 0.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"tasks": []}, "tasks"),
+        ({"tasks": ["fr", "fr"]}, "tasks"),
+        ({"tasks": ["stp", "fr"], "alpha": {"stp": 1, "fr": 1}}, "alpha"),
+        ({"tasks": ["fr"], "alpha": {"fr": 0}}, "alpha"),
+        ({"fr": {"source": "a.en"}}, "fr.source"),
+        ({"nli": {}}, "nli.path"),
+        ({"parse": {"gold": "/no/trees.mrg"}}, "parse.gold"),
+    ],
+    ids=str,
+)
+def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(UserError) as error:
+        small_gensen(**settings)
+    assert error.value.key == f"objective.{key}"
+    small_gensen(tasks=["stn"], parse={"gold": "/no/where.mrg"})  # parsing is not among the tasks

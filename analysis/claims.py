@@ -1,0 +1,248 @@
+"""Claims of a paper, decided on our scores: differences of means over seeds with 95 % intervals.
+
+    d_k = score(left, k) - score(right, k),    mean(d) ± t(n - 1) sd(d) / sqrt(n)
+
+k runs over the seeds that both sides have, as runs of one seed share their start and the order of their data. d_k
+is the mean over all else that both sides have: the labels of each axis on which they have some in common.
+Fewer than LEAST common seeds decide nothing.
+
+A claim of m differences holds if each of them does by its 95 % interval. A single one refutes it only by its
+interval at 1 - 0.05 / m (Bonferroni).
+
+    Claim("two anchors beat one", "5.2", greater("A == '2'", "A == '1'"))
+
+Scores are a long frame (see analysis.papers.base). A side is a condition of pandas' ``DataFrame.query``, "" for
+all scores; several labels count by their mean. ``each="A"`` makes one difference for each label of an axis that
+the sides have in common, or for each pair of their labels if they have none. The label "" marks scores that the
+axis does not apply to. Margins are the suite's reading of words such as "minimal".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise, product
+
+import pandas as pd
+
+from analysis.reporting.intervals import ERROR, LEAST, reach
+from data.display import is_number
+
+Interval = tuple[float, float]
+UNDECIDED = "undecided at this size"
+ABOVE = math.ulp(0.0)  # the least difference above zero
+
+
+class NoScoresError(Exception):
+    """A side has no scores; the message names it."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A mean difference in points, or a share in percent.
+
+    Attributes:
+        text: what is compared.
+        value: the difference or share.
+        interval: probability of missing the true value to the interval.
+        seeds: number of seeds behind it.
+        low, high: the claim requires a value of at least low and at most high.
+        slack: the claim is not refuted above low + slack.
+        tests: number of differences that the claim compares.
+    """
+
+    text: str
+    value: float
+    interval: Callable[[float], Interval]
+    seeds: int
+    low: float
+    high: float = math.inf
+    slack: float = 0.0
+    tests: float = 1
+
+    @property
+    def outcome(self) -> str:
+        if self.seeds < LEAST:
+            return UNDECIDED
+        low, high = self.interval(ERROR / self.tests)
+        if low > self.high or high < self.low + self.slack:
+            return "not held"
+        low, high = self.interval(ERROR)
+        return "held" if self.low <= low and high <= self.high else UNDECIDED
+
+    def __str__(self) -> str:
+        low, high = self.interval(ERROR)
+        interval = f"[{low:+.2f}, {high:+.2f}]" if self.seeds > 1 else "no interval"
+        above, most = f"above {self.low:.2f}", f"at most {self.high:.2f}"
+        claimed = above if self.high == math.inf else most if self.low == -math.inf else f"{above}, {most}"
+        return f"{self.text}: {self.value:+.2f} {interval}, seeds: {self.seeds}; claimed: {claimed}"
+
+
+Evidence = Sequence[Finding]
+Check = Callable[[pd.DataFrame], Evidence]
+
+
+class Claim:
+    """Statement of a paper, reworded.
+
+    Args:
+        text: the statement.
+        section: where the paper makes it.
+        checks: long frame to evidence, all of which must hold; without them it is not computed here.
+        reason: why it is not computed.
+    """
+
+    def __init__(self, text: str, section: str, *checks: Check, reason: str = "") -> None:
+        self.text, self.section, self.checks, self.reason = text, section, checks, reason
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Outcome of a claim, with its evidence or the reason why there is none."""
+
+    claim: Claim
+    outcome: str
+    evidence: Evidence
+    reason: str
+
+
+def decide(claims: Iterable[Claim], scores: pd.DataFrame) -> list[Verdict]:
+    """Returns a verdict on each claim."""
+    verdicts = []
+    for claim in claims:
+        evidence, reason = list[Finding](), claim.reason
+        try:
+            for findings in [check(scores) for check in claim.checks]:
+                tests = len(findings) * len(claim.checks)
+                evidence += [replace(finding, tests=tests) for finding in findings]
+        except NoScoresError as error:
+            reason = f"no scores of {error}"
+        outcomes = [finding.outcome for finding in evidence]
+        outcome = min(outcomes, key=["not held", UNDECIDED, "held"].index, default="not computed here")
+        verdicts.append(Verdict(claim, outcome, evidence, reason))
+    return verdicts
+
+
+def greater(left: str, right: str, each: str = "", most: float = math.inf) -> Check:
+    """Claims that ``left`` is above ``right``, by at most ``most`` points."""
+    return partial(_compare, left, right, each, ABOVE, most)
+
+
+def at_most(left: str, right: str, each: str = "", margin: float = 0.0) -> Check:
+    """Claims that ``left`` is not above ``right`` by more than ``margin`` points."""
+    return partial(_compare, left, right, each, -math.inf, margin)
+
+
+def about_equal(left: str, right: str, each: str = "", margin: float = 0.5) -> Check:
+    """Claims that ``left`` is within ``margin`` points of ``right``."""
+    return partial(_compare, left, right, each, -margin, margin)
+
+
+def best(side: str, among: str, each: str) -> Check:
+    """Claims that ``side`` is above all else in ``among``, at each label of the axes ``each``."""
+    return greater(f"({among}) and ({side})", f"({among}) and not ({side})", each)
+
+
+def rising(side: str, axis: str, margin: float) -> Check:
+    """Claims that scores rise along ``axis``: the last above the first, no step down by over ``margin`` points.
+
+    A single step that is clearly down refutes it.
+    """
+
+    def check(scores: pd.DataFrame) -> Evidence:
+        rows = _select(scores, side)
+        places = [rows[rows[axis] == label] for label in list_labels(rows, axis)]
+        if len(places) < 2:
+            raise NoScoresError(f"{side} at two places")
+        steps = [
+            _difference(scores, after, before, -margin, math.inf, margin) for before, after in pairwise(places)
+        ]
+        return [_difference(scores, places[-1], places[0], ABOVE), *steps]
+
+    return check
+
+
+def peak_inside(side: str, axis: str) -> Check:
+    """Claims that curves along ``axis`` tend to peak inside its range.
+
+    Their share is compared with that of the inner places, which curves without a trend give. A curve is a method
+    and seed, which counts by its mean over panels. The interval is the wider of Clopper and Pearson's and the
+    t-interval over the shares of the seeds, as curves of one seed may go together.
+    """
+
+    def check(scores: pd.DataFrame) -> Evidence:
+        from scipy.special import betaincinv
+
+        rows = _select(scores, side)
+        places = list_labels(rows, axis)
+        others = [column for column in rows if column not in (axis, "score", "run")]
+        curves = rows.pivot_table(index=others, columns=axis, values="score").dropna()
+        if len(places) < 3 or curves.empty:
+            raise NoScoresError(f"a whole curve of {side}")
+        peaks = curves[places[1:-1]].max(axis=1) > curves[[places[0], places[-1]]].max(axis=1)
+        inside = peaks.groupby([name for name in others if name != "panel"]).mean()
+        shares, n, hits = inside.groupby("seed").mean(), len(inside), inside.sum()
+
+        def interval(miss: float) -> Interval:
+            least = betaincinv(hits, n - hits + 1, miss / 2) if hits else 0.0
+            most = betaincinv(hits + 1, n - hits, 1 - miss / 2) if hits < n else 1.0
+            low, high = _t_interval(shares, miss)
+            return 100 * min(least, max(0.0, low)), 100 * max(most, min(1.0, high))
+
+        chance = 100 * (len(places) - 2) / len(places)
+        text = f"{_name(scores, rows)}: % of {n} curves that peak inside ({chance:.0f} without a trend)"
+        return [Finding(text, 100 * hits / n, interval, len(shares), chance)]
+
+    return check
+
+
+def _compare(left: str, right: str, each: str, low: float, high: float, scores: pd.DataFrame) -> Evidence:
+    lefts, rights = (
+        {key: rows for key, rows in _select(scores, side).groupby(each.split() or (lambda row: ""), sort=False)}
+        for side in (left, right)
+    )
+    pairs = [(key, key) for key in lefts if key in rights] or product(lefts, rights)
+    return [_difference(scores, lefts[key], rights[other], low, high) for key, other in pairs]
+
+
+def _difference(scores: pd.DataFrame, left: pd.DataFrame, right: pd.DataFrame, *limits: float) -> Finding:
+    paired = [axis for axis in _axes(scores) if not {*left[axis]}.isdisjoint(right[axis])]
+    means = [side.groupby([*paired, "seed"])["score"].mean() for side in (left, right)]
+    values = (means[0] - means[1]).dropna().groupby("seed").mean()
+    text = f"{_name(scores, left)} − {_name(scores, right)}"
+    return Finding(text, values.mean(), partial(_t_interval, values), len(values), *limits)
+
+
+def _t_interval(values: pd.Series, miss: float) -> Interval:
+    half = reach(values.sem(), len(values) - 1, miss) if len(values) > 1 else math.inf
+    return values.mean() - half, values.mean() + half
+
+
+def _axes(scores: pd.DataFrame) -> pd.Index:
+    return scores.columns.difference(["seed", "run", "score"], sort=False)
+
+
+def _select(scores: pd.DataFrame, side: str) -> pd.DataFrame:
+    """Returns the rows of a side.
+
+    Raises:
+        NoScoresError: if there are none.
+    """
+    rows = scores.query(side, engine="python") if side else scores
+    if rows.empty:
+        raise NoScoresError(side)
+    return rows
+
+
+def list_labels(scores: pd.DataFrame, axis: str) -> list[str]:
+    """Returns the labels of ``axis``: numbers by size, others as they come."""
+    labels = [*scores[axis].unique()]
+    return sorted(labels, key=float) if all(map(is_number, labels)) else labels
+
+
+def _name(scores: pd.DataFrame, rows: pd.DataFrame) -> str:
+    """Names a side by the labels to which it is restricted: "ConsSent-R at 2"."""
+    axes = [axis for axis in _axes(scores) if rows[axis].nunique() < scores[axis].nunique()]
+    return " at ".join(filter(None, (", ".join(rows[axis].unique()) for axis in axes))) or "all scores"

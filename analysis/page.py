@@ -1,0 +1,428 @@
+"""The page of a comparison: objectives and encoders side by side, as one HTML file (``page.html``).
+
+Beside it lie a CSV of all scores and a PDF of their picture. A change is that of a single run: its score minus the
+score of the encoder that it began with, on the same test examples. Means and intervals are over runs.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis import plots
+from analysis.neighbours import Neighbour, neighbours
+from analysis.projection_map import COLOURS, PERPLEXITY, Agreement, Labelled, place_sentences, scatter
+from analysis.quick import LENGTH_BINS, PERCENTAGES
+from analysis.reporting.intervals import LEAST, reach
+from analysis.run_figure import NOT_A_LOSS, running_mean
+from analysis.runs import read_lines, read_run
+from analysis.senteval.records import PUBLISHED
+from data.batch import IGNORE, Tokens
+from data.errors import UserError
+from data.files import atomic_write
+from data.sentences import split_sentences
+from data.token_format import TokenFormat
+
+MEAN = "mean of SentEval"
+PAIR = ["objective", "encoder"]
+COSTS = {
+    "steps": "steps",
+    "tokens": "tokens",
+    "seconds": "seconds",
+    "tokens_per_second": "tokens/s",
+    "memory_gib": "peak memory, GiB",
+}
+AROUND = 10  # tokens shown on either side of a span
+SENTENCES, SEARCHED, QUERIES, NEAREST = 500, 2000, 5, 3
+LEAST_MAPPED = 20  # sentences
+DOCUMENTS = len(COLOURS)  # on a map, each in a colour
+WORDS = LENGTH_BINS[0][0], LENGTH_BINS[-1][1]  # of a sentence that is shown
+PANEL = (3.4, 2.1)  # inches
+
+# What an objective does to a text
+
+
+class Piece(NamedTuple):
+    """A token as it is shown; ``mark``: a class of the style sheet, ``original``: the token that stood there."""
+
+    text: str
+    mark: str = ""
+    original: str = ""
+
+
+class Row(NamedTuple):
+    """A row of a batch: its role, its tokens, and the span of the unit that it is, if it is one."""
+
+    role: str
+    pieces: list[Piece]
+    span: tuple[int, int] | None = None
+
+    @property
+    def kind(self) -> str:
+        """The role without a number."""
+        return self.role.split()[0]
+
+
+class Example(NamedTuple):
+    """An example: tokens of the unit that it was sampled from, if rows are spans of it, rows and class labels."""
+
+    unit: list[str]
+    rows: list[Row]
+    labels: Mapping[str, str]
+
+
+class View(NamedTuple):
+    """An objective: formula and first sentence of its class, and examples by task and unit ("D: a sentence")."""
+
+    objective: str
+    summary: str
+    formula: str
+    examples: Mapping[str, list[Example]]
+
+
+def token_texts(tokenizer: Any) -> Callable[[Iterable[int]], list[str]]:
+    """Returns a function from token ids to their texts, each with the blank before it."""
+    decode = partial(tokenizer.decode, clean_up_tokenization_spaces=False)
+    special, first = {*tokenizer.all_special_ids}, decode([0])
+
+    def text(number: int) -> str:
+        # Some tokenizers drop the blank before the first token.
+        return f" {decode([number])}" if number in special else decode([0, number]).removeprefix(first)
+
+    return lambda ids: [text(int(number)) for number in ids]
+
+
+def show_rows(
+    role: str,
+    tokens: Tokens,
+    texts: Callable[[Iterable[int]], list[str]],
+    format: TokenFormat,
+    *,
+    unit: Sequence[str] = (),
+    sources: Sequence[np.ndarray] = (),
+    masked: bool = False,
+) -> list[Row]:
+    """Returns the rows of a role with their marks.
+
+    Args:
+        role: its name in the batch.
+        tokens: its rows.
+        texts: tokens to texts.
+        format: special tokens of the rows.
+        unit: texts of the unit's tokens.
+        sources: for each row the positions in the unit, as ``Objective.sources`` returns them; () if not known.
+        masked: labels are the original tokens of masked positions.
+    """
+    labels = tokens.labels if masked and tokens.labels is not None else torch.full_like(tokens.ids, IGNORE)
+    rows = []
+    for number, length in enumerate(tokens.lengths.tolist()):
+        ids, originals = (block[number, :length].tolist() for block in (tokens.ids, labels))
+        pieces, span = mark_masked(ids, originals, texts, format), None
+        if sources:
+            content = slice(len(format.prefix), length - len(format.suffix))
+            positions = sources[number][: format.max_content]
+            start, end = int(positions[0]), int(positions[0]) + len(positions)
+            if start < 0 or (positions != np.arange(start, end)).any():
+                pieces[content] = mark_changes(positions, [piece.text for piece in pieces[content]], unit)
+            elif len(positions) < len(unit):
+                span = start, end
+        rows.append(Row(role if len(tokens) == 1 else f"{role} {number + 1}", pieces, span))
+    return rows
+
+
+def mark_masked(
+    ids: Sequence[int], labels: Sequence[int], texts: Callable[[Iterable[int]], list[str]], format: TokenFormat
+) -> list[Piece]:
+    """Marks special tokens and those with a label: masked, exchanged for a random token, or left as they are."""
+    pieces = []
+    for text, token, label in zip(texts(ids), ids, labels, strict=True):
+        if label == IGNORE:
+            pieces.append(Piece(text, "special" if token in format.special_ids else ""))
+        elif label == token:
+            pieces.append(Piece(text, "unchanged"))
+        else:
+            mark = "masked" if token == format.mask_id else "exchanged"
+            pieces.append(Piece(text, mark, texts([label])[0].strip()))
+    return pieces
+
+
+def mark_changes(sources: np.ndarray, row: Sequence[str], unit: Sequence[str]) -> list[Piece]:
+    """Marks replaced, inserted and moved tokens of a row, with the deleted ones where they stood.
+
+    Args:
+        sources: positions in the unit of the row's tokens, of shape (n,); -1: not of the unit.
+        row: their texts.
+        unit: texts of the unit's tokens.
+    """
+    left = {*sources.tolist()}
+    pieces, at = list[Piece](), 0  # the position in the unit that comes next
+    for source, text in zip(sources.tolist(), row, strict=True):
+        while source > at and at not in left:
+            pieces.append(Piece(unit[at], "deleted"))
+            at += 1
+        if source == at:
+            pieces.append(Piece(text))
+        elif source < 0 and (at in left or at == len(unit)):
+            pieces.append(Piece(text, "inserted"))
+            continue
+        else:
+            pieces.append(Piece(text, "replaced" if source < 0 else "moved", unit[at].strip()))
+        at += 1
+    return [*pieces, *(Piece(unit[i], "deleted") for i in range(at, len(unit)) if i not in left)]
+
+
+def split_by_spans(example: Example) -> list[tuple[str, set[str]]]:
+    """Returns the unit in stretches, each with the kinds of rows that cover it; text far from all is left out."""
+    spans = [(row.kind, range(*row.span)) for row in example.rows if row.span]
+    stretches = []
+    for kinds, places in groupby(
+        range(len(example.unit)), lambda place: {kind for kind, span in spans if place in span}
+    ):
+        words = [example.unit[place] for place in places]
+        if not kinds and len(words) > 2 * AROUND:
+            words = [*words[:AROUND], " […]", *words[-AROUND:]]
+        stretches.append(("".join(words), kinds))
+    return stretches
+
+
+# Scores
+
+
+def compare_scores(frame: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
+    """Returns a row for each run and score, the main one first: pair, seed, score, before, after and change.
+
+    Args:
+        frame: wide frame of trained runs (``analysis.frames``).
+        starts: scores before training, with the same columns and index; NaN where they are not known.
+
+    Raises:
+        UserError: if there are none.
+    """
+    labels = {f"{task}.test": task for task in PUBLISHED} | {score.key: score.label for score in PERCENTAGES}
+    labels = {key: label for key, label in labels.items() if key in frame}
+    wide = pd.concat({"before": starts, "after": frame}).reindex(columns=[*labels]).astype(float)
+    common = [key for key in labels if key.endswith(".test") and frame[key].notna().all()]
+    if len(common) > 1:
+        wide.insert(0, f"{MEAN} ({len(common)} tasks)", wide[common].mean(axis=1, skipna=False))
+    scores = wide.rename(columns=labels).T.stack().dropna(subset="after")
+    if scores.empty:
+        raise UserError(
+            "the runs have no scores: held-out text is short", hint="data=<folder> evaluates on SentEval."
+        )
+    scores = scores.assign(change=scores["after"] - scores["before"]).reset_index(level=0, names="score")
+    return scores.join(frame[[*PAIR, "seed"]])[[*PAIR, "seed", *scores]].reset_index(drop=True)
+
+
+def summarise(scores: pd.DataFrame) -> pd.DataFrame:
+    """Returns means over seeds for each score and pair, and half-widths of 95 % intervals of "after" and "change".
+
+    The half-widths are NaN for fewer than LEAST seeds.
+    """
+    groups = scores.groupby(["score", *PAIR], sort=False)
+    summary = groups[["before", "after", "change"]].mean()
+    for column in ("after", "change"):
+        summary[f"{column} ±"] = groups[column].agg(half_width)
+    return summary
+
+
+def half_width(values: pd.Series) -> float:
+    """Returns half of the 95 % t-interval of a mean; NaN for fewer than LEAST values."""
+    return reach(values.sem(), values.count() - 1) if values.count() >= LEAST else float("nan")
+
+
+def find_lead(scores: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """Returns means of the first score by pair, the highest first, and the lead of the first over the second pair.
+
+    The lead is by seed, for seeds that both have, as these share test examples; it is 0 if there is no other pair.
+    """
+    main = scores[scores["score"] == scores["score"].iloc[0]]
+    table = main.pivot_table(index="seed", columns=PAIR, values="after", sort=False)
+    means = table.mean().sort_values(ascending=False, kind="stable")
+    return means, (table[means.index[0]] - table[means.index[:2][-1]]).dropna()
+
+
+# Pictures
+
+
+def draw_scores(axes: Axes, rows: pd.DataFrame, name: str) -> None:
+    """Draws a score of each pair: open before training, filled after it with its interval."""
+    rows, places = rows[::-1], range(len(rows))
+    hues = [plots.colour(objective) for objective, _ in rows.index]
+    axes.hlines(places, rows["before"], rows["after"], color=hues, linewidth=1, zorder=1)
+    axes.scatter(rows["before"], places, c="white", edgecolors=hues)
+    axes.errorbar(rows["after"], places, xerr=rows["after ±"], fmt="none", ecolor=plots.INK)
+    axes.scatter(rows["after"], places, c=hues)
+    axes.set_yticks(places, [" · ".join(pair) for pair in rows.index])
+    axes.set(title=name, xlabel="%", ylim=(-0.6, len(rows) - 0.4))
+
+
+def draw_losses(axes: Axes, part: str, runs: pd.DataFrame) -> None:
+    """Draws a part of the loss over tokens: running mean on training text, dots on held-out text, chance level."""
+    for run, dash in zip(runs.itertuples(), plots.DASHES * len(runs), strict=False):
+        hue = plots.colour(run.objective)
+        lines = pd.DataFrame(run.metrics, columns=["tokens", part, f"dev_{part}"])
+        lines = lines.set_index(lines["tokens"].ffill().fillna(0))
+        axes.plot(running_mean(lines[part].dropna()), color=hue, linestyle=dash, label=run.encoder)
+        axes.plot(lines[f"dev_{part}"], "o", color=hue, markersize=3)
+        axes.axhline(run.chance.get(f"dev_{part}", np.nan), color=plots.MUTED, linestyle=":")
+    axes.xaxis.set_major_formatter(lambda value, _: plots.short(value))
+    axes.set(title=f"{run.objective}: {part}", xlabel="tokens")
+    axes.legend()
+
+
+def picture(draw: Callable[..., None], *arguments: Any, size: tuple[float, float] = PANEL) -> str:
+    """Returns a drawing in axes of ``size`` inches as the address of an SVG picture."""
+    with plots.look():
+        figure = Figure(figsize=size)
+        draw(figure.subplots(), *arguments)
+        return svg(figure)
+
+
+def svg(figure: Figure) -> str:
+    """Returns a figure as a ``data:`` address of an SVG picture; as a picture it can run no script."""
+    file = io.BytesIO()
+    figure.savefig(file, format="svg", metadata={"Date": None}, bbox_inches="tight", pad_inches=0.04)
+    return f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def draw_equation(equation: str) -> str:
+    """Returns an equation in LaTeX as an SVG picture."""
+    figure = Figure(figsize=(0.1, 0.1))
+    figure.text(0, 0, f"${equation}$", fontsize=13, color=plots.INK)
+    return svg(figure)
+
+
+# Sentences under each encoder
+
+
+class Sample(NamedTuple):
+    """Held-out sentences that are shown.
+
+    Attributes:
+        mapped: on the map, labelled by the number of their document.
+        searched: candidates for neighbours.
+        queries: sentences whose neighbours are shown.
+    """
+
+    mapped: Labelled
+    searched: list[str]
+    queries: Sequence[str]
+
+
+class Space(NamedTuple):
+    """A sample under an encoder: width of a vector, map or None, agreement of labels, neighbours of each query."""
+
+    width: int
+    map: str | None
+    agreement: Agreement | None
+    nearest: list[list[Neighbour]]
+
+
+def sample_sentences(texts: Sequence[str], queries: Sequence[str] | None = None) -> Sample:
+    """Samples sentences of held-out documents, the same for every encoder.
+
+    Args:
+        texts: documents in random order.
+        queries: sentences to search with; None for some that are not on the map, if there are any.
+    """
+    words = pd.Series(texts).map(lambda text: split_sentences([text])).explode().str.split()
+    sentences = words[words.str.len().between(*WORDS)].str.join(" ").drop_duplicates()
+    largest = sentences.groupby(level=0).size().nlargest(DOCUMENTS).index
+    mapped = sentences.loc[largest].groupby(level=0).head(SENTENCES // DOCUMENTS)
+    searched = pd.concat([mapped, sentences]).drop_duplicates().tolist()
+    return Sample(
+        Labelled(mapped.tolist(), mapped.index.map(str).tolist()),
+        searched[:SEARCHED],
+        queries or searched[-QUERIES:],
+    )
+
+
+def embed(encoder: Any, sample: Sample) -> Space:
+    """Embeds a sample with anything that has ``encode``: its t-SNE map, and neighbours by cosine similarity."""
+    nearest = neighbours(sample.queries, enumerate(sample.searched, start=1), encoder.encode, NEAREST)
+    vectors = encoder.encode(sample.mapped.texts)
+    if len(vectors) < LEAST_MAPPED:
+        return Space(vectors.shape[1], None, None, nearest)
+    places, agreement = place_sentences(
+        vectors, sample.mapped.labels, perplexity=min(PERPLEXITY, (len(vectors) - 1) / 4)
+    )
+    return Space(vectors.shape[1], picture(scatter, places, sample.mapped, 0.8), agreement, nearest)
+
+
+# The page
+
+
+def read_journals(folder: Path) -> dict[str, Any]:
+    """Reads a finished run: ``analysis.runs.read_run``, the lines of its journal, and its last timings."""
+    timings = (read_lines(folder / "timings.jsonl") or [dict.fromkeys(COSTS, 0.0)])[-1]
+    return {**timings, **read_run(folder), "metrics": read_lines(folder / "metrics.jsonl")}
+
+
+def write_page(
+    out: Path,
+    frame: pd.DataFrame,
+    starts: pd.DataFrame,
+    runs: list[dict[str, Any]],
+    **texts: Any,
+) -> list[Path]:
+    """Writes the page, a CSV of all scores and a picture of them as PDF and PNG; returns their paths.
+
+    Args:
+        out: the page.
+        frame, starts: as ``compare_scores`` takes them.
+        runs: ``read_journals`` of each row of ``frame``, with its labels and "command".
+        texts: "title"; "notes" on the budget, impossible pairs and failures; "views" of the objectives; "sample"
+            and "spaces", the sample under the encoder of each pair; "command" that writes the page.
+    """
+    scores, table = compare_scores(frame, starts), pd.DataFrame(runs)
+    means, lead = find_lead(scores)
+    summaries = {name: rows.droplevel("score") for name, rows in summarise(scores).groupby("score", sort=False)}
+    costs = table.groupby(PAIR, sort=False)[[*COSTS]].mean().rename(columns=COSTS)
+    size = PANEL[0], 0.8 + 0.22 * len(costs)
+    html = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
+    html.filters |= {"equation": draw_equation, "stretches": split_by_spans, "short": plots.short}
+    page = html.get_template("page.html").render(
+        means=means,
+        lead=lead,
+        half_width=half_width(lead),
+        losses=[
+            (objective, part, picture(draw_losses, part, pairs))
+            for objective, pairs in table.drop_duplicates(PAIR).groupby("objective", sort=False)
+            for part in loss_parts(pairs["metrics"].iloc[0])
+        ],
+        costs=costs,
+        summaries=summaries,
+        pictures={name: picture(draw_scores, rows, name, size=size) for name, rows in summaries.items()},
+        least=LEAST,
+        definitions=PERCENTAGES,
+        colours=COLOURS,
+        runs=runs,
+        **texts,
+    )
+    with plots.look():
+        figure = Figure(figsize=(size[0], size[1] * len(summaries)))
+        panels = figure.subplots(len(summaries), squeeze=False).flat
+        for axes, (name, rows) in zip(panels, summaries.items(), strict=True):
+            draw_scores(axes, rows, name)
+    paths = plots.save(figure, out.with_suffix(""), scores)
+    with atomic_write(out) as file:
+        file.write(page)
+    return [out, *paths]
+
+
+def loss_parts(metrics: Sequence[Mapping[str, float]]) -> list[str]:
+    """Returns the names of the parts of a loss in a journal, without accuracies; ["loss"] if it has none."""
+    names = dict.fromkeys(name for line in metrics if "loss" in line for name in line)
+    return [name for name in names if name not in NOT_A_LOSS and not name.endswith("_accuracy")] or ["loss"]

@@ -1,0 +1,223 @@
+"""Figures and tables of the papers as records: their runs at two sizes, their drawing and their claims."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis.claims import Claim
+from analysis.frames import Measure, measure
+from analysis.reporting.printed import PrintedRow, paper_rows
+from analysis.senteval.averages import RULES, average
+from analysis.senteval.records import PUBLISHED
+
+Axes = Mapping[str, Mapping[str, str | Sequence[str]]]  # axis to label to overrides of run.py
+
+
+@dataclass(frozen=True)
+class Run:
+    """One encoder of a figure or table.
+
+    Attributes:
+        labels: axis to label.
+        overrides: of run.py; empty where nothing is trained.
+        model: a model that is evaluated as it is.
+        members: trained runs whose encoders are evaluated side by side, as one.
+        evaluation: further overrides of evaluate.py.
+        seed: of training. Runs of equal seed are paired; a model is repeated for each seed, too.
+    """
+
+    labels: Mapping[str, str]
+    overrides: tuple[str, ...] = ()
+    model: str = ""
+    members: tuple[Run, ...] = ()
+    evaluation: tuple[str, ...] = ()
+    seed: int = 1
+
+    def repeat(self, seed: int) -> Run:
+        """Returns the run with a seed."""
+        overrides = (*self.overrides, f"seed={seed}") if self.overrides else ()
+        members = tuple(member.repeat(seed) for member in self.members)
+        return replace(self, overrides=overrides, members=members, seed=seed)
+
+
+def sweep(
+    base: str | Sequence[str],
+    axes: Axes,
+    more: Callable[[dict[str, str]], str | None] = lambda labels: "",
+) -> list[Run]:
+    """Returns a run for each combination of labels, in the order of the axes.
+
+    Args:
+        base: overrides of all runs: a list, or a text in which spaces separate them.
+        axes: axis to label to overrides.
+        more: labels of a combination to overrides that several axes decide; None leaves it out.
+    """
+    runs = []
+    for values in itertools.product(*axes.values()):
+        labels = dict(zip(axes, values, strict=True))
+        if (extra := more(labels)) is not None:
+            parts = [base, *(axes[axis][label] for axis, label in labels.items()), extra]
+            runs.append(Run(labels, tuple(text for part in parts for text in split(part))))
+    return runs
+
+
+def split(overrides: str | Sequence[str]) -> Sequence[str]:
+    """Splits a text of overrides at the spaces before their keys."""
+    return re.findall(r"\S+=.*?(?= +[+\w.]+=|\s*$)", overrides) if isinstance(overrides, str) else overrides
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of the command line that a figure's runs depend on.
+
+    Attributes:
+        budget: "teaching" or "paper".
+        seeds: None for the figure's own.
+        flops: compute of a run in floating-point operations; None for the figure's own.
+        vectors: file of word vectors.
+        nli: inference data, as the text of an override.
+        data: file or folder of a figure that needs other data than SentEval's.
+        runs: folder of the run folders.
+    """
+
+    budget: str = "teaching"
+    seeds: Sequence[int] | None = None
+    flops: float | None = None
+    vectors: str | None = None
+    nli: str | None = None
+    data: Path | None = None
+    runs: Path = Path("runs/reproduced")
+
+    @property
+    def teaching(self) -> bool:
+        return self.budget == "teaching"
+
+    def compute(self, flops: float, share: float = 1.0) -> str:
+        """Returns the override of a run's compute: a ``share`` of ``flops``, or of what the command line sets.
+
+        At the paper's size there is none unless the command line sets it: epochs end a run.
+        """
+        return f"budget.flops={share * (self.flops or flops):.4g}" if self.teaching or self.flops else ""
+
+
+Tabulate = Callable[[pd.DataFrame, Options], pd.DataFrame]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A figure or table.
+
+    The long frame has a row a score: the label axes, seed, run, panel and score. The wide frame has a row a run,
+    with a column for each score ("TREC.test").
+
+    Attributes:
+        id: "<paper>/<name>".
+        title: of the picture or table.
+        rows: options to the runs of one seed; None where nothing is trained.
+        sizes: budgets that it has runs for.
+        seeds: None for three at teaching size and one at the paper's.
+        draw: (long frame, title=, ylabel=, note=, printed=) to the picture; None for a table.
+        ylabel: label of the y axis, if SentEval scores are shown.
+        extend: (wide frame, options) to the wide frame with further rows, such as ensembles of others.
+        long: (wide frame, options) to the long frame, where it is not ``frames.tidy`` of the scores.
+        table: (wide frame, options) to the table, its rows named by the index; None for SentEval scores above the
+            printed ones. The frame is empty without runs.
+        examples: (configuration, corpus) to a table of sampled examples; ``base`` are its overrides.
+        scores: panel to metric on SentEval: "<task>.<metric>" or an average of ``senteval.averages.RULES``.
+        paper, split: printed tables that a table shows ("declutr", "test" or "dev"), and that a picture marks.
+        columns: SentEval tasks that a table shows. Its averages cover all.
+        printed: model to labels, of the printed rows that a picture marks.
+        quick: panel to a score of quick.json, where there is no SentEval data.
+        tasks: SentEval tasks evaluated at teaching size; None for all.
+        protocol: of SentEval.
+        claims: statements of the paper, checked on the long frame.
+        needs: description of ``data``, where it is not SentEval's.
+        notes: departures from the paper that a reader of the result must know.
+    """
+
+    id: str
+    title: str
+    rows: Callable[[Options], list[Run]] | None = None
+    sizes: Sequence[str] = ("teaching", "paper")
+    seeds: Sequence[int] | None = None
+    draw: Callable[..., Figure] | None = None
+    ylabel: str = ""
+    extend: Tabulate | None = None
+    long: Tabulate | None = None
+    table: Tabulate | None = None
+    examples: Callable[[Mapping[str, Any], Any], pd.DataFrame] | None = None
+    base: str = ""
+    scores: Mapping[str, str] = field(default_factory=dict)
+    paper: str = ""
+    split: str = "test"
+    columns: Collection[str] = tuple(PUBLISHED)
+    printed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    quick: Mapping[str, str] = field(default_factory=lambda: {"": "recall@1"})
+    tasks: Sequence[str] | None = None
+    protocol: str = "default"
+    claims: Sequence[Claim] = ()
+    needs: str = ""
+    notes: Sequence[str] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of its files: "declutr-2a"."""
+        return self.id.replace("/", "-")
+
+    def runs(self, options: Options) -> list[Run]:
+        """Returns the runs of all seeds."""
+        seeds = options.seeds or self.seeds or ((1, 2, 3) if options.teaching else (1,))
+        return [run.repeat(seed) for run in (self.rows(options) if self.rows else ()) for seed in seeds]
+
+    def marks(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Returns the long frame of the paper's values, of averages over the tasks that the wide ``frame`` has."""
+        measures = {metric: measure(frame, metric) for metric in self.scores.values()}
+        values = self.printed_scores(measures)
+        rows = [
+            {"panel": panel, **labels, "score": values.loc[model, measures[metric].label]}
+            for model, labels in self.printed.items()
+            for panel, metric in self.scores.items()
+            if measures[metric].comparable
+        ]
+        return pd.DataFrame(rows).dropna()
+
+    def score_table(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Returns a table of our rows, mean and deviation over seeds, above the paper's."""
+        keys = dict.fromkeys(key for row in paper_rows(self.paper, self.split) for key in row.cells)
+        metrics = [f"{task}.{metric}" for task, metric in keys if task in self.columns]
+        metrics += [rule.name for rule in RULES.values() if self.paper in rule.papers and rule.split == self.split]
+        measures = {metric: measure(frame, metric) for metric in [*metrics, *self.quick.values()]}
+        values = pd.DataFrame({scores.label: scores.values for scores in measures.values()})
+        groups = values.dropna(axis=1, how="all").groupby(frame["row"], sort=False)
+        ours = groups.mean().map("{:.2f}".format) + groups.std().map(" ± {:.2f}".format)
+        theirs = self.printed_scores(measures)[ours.columns].dropna(how="all").map("{:.2f}".format)
+        table = pd.concat([ours, theirs.rename("{} (printed)".format)])
+        return table.replace("^nan.*| ± nan", "", regex=True)
+
+    def printed_scores(self, measures: Mapping[str, Measure]) -> pd.DataFrame:
+        """Returns the paper's scores, a row a model and a column a measure; averages are over our tasks."""
+        rows = paper_rows(self.paper, self.split)
+        columns = {
+            scores.label: {row.model: printed_score(row, metric, scores) for row in rows}
+            for metric, scores in measures.items()
+        }
+        return pd.DataFrame(columns, dtype=float)
+
+
+def printed_score(row: PrintedRow, metric: str, scores: Measure) -> float | None:
+    """Returns a printed score, of an average over the tasks of ``scores``, which are ours."""
+    if metric not in RULES:
+        task, _, name = metric.partition(".")
+        return row.score(task, name)
+    if scores.whole and (cell := row.cells.get(("", metric))):
+        return cell.value
+    mean = average(RULES[metric], row.score, (), scores.tasks)
+    return mean.value if mean else None

@@ -1,0 +1,436 @@
+"""Figures and tables of ConsSent (Brahma 2018, arXiv:1808.04217).
+
+python experiments/reproduce.py figure=conssent/fig1 budget=teaching data=<SentEval folder>
+python experiments/reproduce.py figure=conssent/table2 vectors=<word vectors> nli='{path: [<SNLI train>]}'
+
+At teaching size encoders are narrow and trained with Adam, as in experiment/conssent/small.yaml. The label k is k
+of D, I and R, and k - 1 of the other tasks, as on the paper's axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis import plots
+from analysis.claims import Check, Claim, about_equal, at_most, best, greater, peak_inside
+from analysis.frames import flatten
+from analysis.papers.base import Options, Reproduction, Run, sweep
+from analysis.senteval.records import PROBING
+from data.errors import UserError
+from data.randomness import EVALUATED_SPLIT, generator
+from data.sentences import split_sentences
+
+PAIRS = ("ConsSent-C", "ConsSent-N")  # tasks of pairs; the others classify single sequences
+SINGLE = ("ConsSent-D", "ConsSent-P", "ConsSent-I", "ConsSent-R")
+TASKS = (*PAIRS, *SINGLE)
+MULTITASK = "ConsSent-MT"
+Rows = str | Sequence[str]
+KS = ("1", "2", "3", "4", "5")
+SINGLE_ROWS = ("ConsSent-D(5)", "ConsSent-P(3)", "ConsSent-I(3)", "ConsSent-R(2)")
+PAIR_ROWS = ("ConsSent-C(4)", "ConsSent-N(3)")
+TASK_ROWS = (*PAIR_ROWS, *SINGLE_ROWS)
+CONSSENT_ROWS = (*TASK_ROWS, "ConsSent-MT(3)")
+OTHERS = (*PAIR_ROWS, *SINGLE_ROWS[2:])  # than D and P
+ENSEMBLE = "Ensemble"
+SMALL = "encoder.vocab_size=30000 encoder.word_size=100"
+ADAM = "optimizer=adam schedule=constant optimizer.lr=2.0e-3"
+# Of InferSent, as in experiment/infersent/allnli.yaml.
+BEST_EPOCH = "checkpoint.metric=dev_nli_accuracy checkpoint.mode=max checkpoint.export=best dev_batches=154"
+NOTES = (
+    "At teaching size Adam trains at a constant rate; published is SGD at 0.1, annealed.",
+    "At the paper's size MT(3) trains for at most 20 epochs of its own: 15 passes over the text for each of D, P, "
+    "I and R, and 30 for each of N and C, as the paper does not say how it counts them.",
+    "Without data=<SentEval folder> there is no ensemble: it needs predictions on its tasks.",
+)
+
+
+def common(options: Options, flops: float) -> str:
+    """Returns the overrides of all runs; at the paper's size of at most 20 epochs, as the schedule ends them."""
+    compute = options.compute(flops)
+    if options.teaching:
+        return f"budget=teaching dev_batches=40 {compute}"
+    return f"+experiment=conssent/table2 budget=paper {compute or 'budget.epochs=20'}"
+
+
+def train(task: str, options: Options) -> str:
+    """Returns the overrides of a training task; MT's encoder joins two of half the width."""
+    multitask = task == MULTITASK
+    objective = "objective=conssent_mt" if multitask else f"objective=conssent objective.task={task[-1]}"
+    width = "encoder.hidden=1024" * multitask
+    if options.teaching:
+        width = f"encoder.hidden={128 if multitask else 256} {SMALL} {ADAM}"
+    return f"{objective} encoder=bilstm_max {width}"
+
+
+def by_k(tasks: Sequence[str], teaching_ks: Sequence[str], options: Options) -> list[Run]:
+    """Returns the runs of a figure."""
+    ks = dict.fromkeys(teaching_ks if options.teaching else KS, "")
+    axes = {"task": {task: train(task, options) for task in tasks}, "k": ks}
+    return sweep(
+        common(options, 2.4e12),
+        axes,
+        lambda labels: f"objective.k={int(labels['k']) + shift(labels['task'])}",
+    )
+
+
+def shift(task: str) -> int:
+    """Returns the difference of k to its label."""
+    return int(task[-1] not in "DIR")
+
+
+def place(row: str) -> dict[str, str]:
+    """Returns the labels of a printed row ("ConsSent-C(4)", "Ensemble") in a figure."""
+    task, _, k = row.rstrip(")").partition("(")
+    return {"task": task, "k": k and str(int(k) - shift(task))}
+
+
+def add_ensembles(axis: str, frame: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """Adds the ensemble of each task's best encoder by mean dev score, for each seed (section 5)."""
+    members = frame[frame[axis].str.startswith(TASKS)]
+    dev = members.filter(regex=r"^\w+\.dev$").dropna(axis=1)
+    if dev.empty:
+        return frame
+    from analysis.reporting.ensemble import ensemble  # late: it imports torch
+
+    best = members.loc[dev.mean(axis=1).groupby([members[axis], members["seed"]]).idxmax()]
+    tasks, rows = [column.removesuffix(".dev") for column in dev], [frame]
+    for seed, group in best.groupby("seed"):
+        if len(group) == len(TASKS):
+            with TemporaryDirectory() as out:
+                scores = flatten(ensemble([*group["results"]], Path(out), tasks).tasks)
+            rows.append(pd.DataFrame([{axis: ENSEMBLE, "k": "", "run": "", "seed": seed, **scores}]))
+    return pd.concat(rows, ignore_index=True)
+
+
+INVERTED = f"panel in ('TREC', 'MRPC') and task in {SINGLE}"
+# The paper does not state the split: test, as in the tables that the printed values are from.
+FIGURE_1 = Reproduction(
+    "conssent/fig1",
+    "ConsSent, figure 1: TREC, MRPC and STS-B by k",
+    partial(by_k, TASKS, ("1", "2", "5")),
+    draw=partial(plots.lines, x="k", hue="task", xlabel="k (D, I, R) or k - 1 (C, N, P)", linear=True),
+    ylabel="accuracy, or Pearson x 100, on test, %",
+    scores={"TREC": "TREC.test", "MRPC": "MRPC.accuracy", "STS-B": "STSBenchmark.pearson"},
+    paper="conssent",
+    printed={row: place(row) for row in TASK_ROWS},
+    tasks=["TREC", "MRPC", "STSBenchmark"],
+    protocol="conssent",
+    claims=[
+        Claim(
+            "TREC and MRPC: roughly an inverted V for D, P, I, R, an intermediate k being best",
+            "5",
+            peak_inside(INVERTED, "k"),
+        ),
+        Claim("TREC: the trend for C and N is less clear", "5", reason="no shape is stated that could be checked"),
+        Claim(
+            "MRPC: C and N are closer to an inverted V",
+            "5",
+            peak_inside(f"panel == 'MRPC' and task in {PAIRS}", "k"),
+        ),
+        Claim("STSB: no clear pattern in k", "5", reason="no shape is stated that could be checked"),
+        # Checked: scores drop towards both ends, as the sentence follows on the inverted V of these two tasks.
+        Claim(
+            "small k: negatives close to positives, noisier training; large k: superficial cues",
+            "5",
+            *(greater(f"{INVERTED} and k in {KS[1:4]}", f"{INVERTED} and k == '{end}'") for end in "15"),
+        ),
+    ],
+    notes=NOTES[:1],
+)
+FIGURE_2 = replace(
+    FIGURE_1,
+    id="conssent/fig2",
+    title="ConsSent, figure 2: three probing tasks by k",
+    ylabel="accuracy on test, %",
+    scores={"WC": "WordContent.test", "BShift": "BigramShift.test", "SubjNum": "SubjNumber.test"},
+    quick={"WC": "probe_word_content", "BShift": "probe_bigram_shift"},
+    tasks=["WordContent", "BigramShift", "SubjNumber"],
+    claims=[
+        Claim(
+            "on the probing tasks encoders of single sequences (D, P, I, R) are in general better than those of "
+            "pairs (C, N)",
+            "6",
+            greater(f"task in {SINGLE}", f"task in {PAIRS}"),
+        ),
+        Claim(
+            "the text names no trend in k for this figure", "6", reason="nothing is stated that could be checked"
+        ),
+    ],
+)
+# The paper has bars by increasing k. Printed values: the means of tables 2 and 3.
+FIGURE_3 = Reproduction(
+    "conssent/fig3",
+    "ConsSent, figure 3: mean over 20 tasks",
+    partial(by_k, (*TASKS, MULTITASK), ("2", "5")),
+    extend=partial(add_ensembles, "task"),
+    draw=partial(
+        plots.lines,
+        x="k",
+        hue="task",
+        xlabel="k (D, I, R) or k - 1 (C, N, P, MT); level: ensemble",
+        linear=True,
+        objectives={ENSEMBLE: "conssent"},
+    ),
+    ylabel="mean score on test, %",
+    scores={"": "conssent_all"},
+    paper="conssent",
+    printed={row: place(row) for row in (*CONSSENT_ROWS, ENSEMBLE)},
+    tasks=["CR", "TREC", "SICKEntailment", "WordContent", "BigramShift", "SubjNumber"],
+    protocol="conssent",
+    claims=[
+        Claim(
+            "ConsSent-R(2) is the best single-task model, 81.9",
+            "7, caption",
+            best("task == 'ConsSent-R' and k == '2'", f"task in {TASKS}", "task k"),
+        ),
+        Claim(
+            "ConsSent-MT(3) is the best single encoder, 82.4",
+            "7",
+            best(f"task == '{MULTITASK}' and k == '2'", f"task in {(*TASKS, MULTITASK)}", "task k"),
+        ),
+        Claim(
+            "the ensemble reaches 84.7, +2.8 over the best single-task model (that it is above is checked)",
+            "7",
+            greater(f"task == '{ENSEMBLE}'", f"task in {TASKS}", "task k"),
+        ),
+        Claim(
+            "D, P, I, R are better overall than C, N",
+            "7",
+            greater(f"task in {SINGLE}", f"task in {PAIRS}"),
+        ),
+        Claim(
+            "R encoders tend to be slightly better than D, P, I",
+            "7",
+            greater("task == 'ConsSent-R'", f"task in {SINGLE[:3]}", "task"),
+        ),
+        Claim(
+            "R(2), MT(3) and the ensemble are well above SkipThought, QuickThoughts and the language model "
+            "baseline on average",
+            "7",
+            reason="those baselines are no part of this figure; conssent/table2 and table3 show them",
+        ),
+    ],
+    notes=NOTES,
+)
+
+
+def examples(config: Mapping[str, Any], corpus: Any) -> pd.DataFrame:
+    """Returns a sentence as each task perturbs or splits it, with // between the parts of a pair.
+
+    Units are words, and inserted ones are from sentences of this length; in training, tokens and the whole corpus.
+
+    Raises:
+        UserError: if the corpus has too few sentences of 8 to 14 words.
+    """
+    from data.views import perturbations as views  # late: it imports torch
+
+    rng = generator(EVALUATED_SPLIT, 0)
+    texts = split_sentences([*islice(corpus.texts(), 400)])
+    sentences = [words for words in map(str.split, texts) if 8 <= len(words) <= 14]
+    if len(sentences) < 3:
+        raise UserError("fewer than three sentences of 8 to 14 words", key="corpus")
+    words, ends = np.array([*chain(*sentences)]), np.cumsum([*map(len, sentences)])
+    first, second, *_ = np.split(np.arange(len(words)), ends)
+    noise = views.Noise(np.ones(len(words)))
+
+    def text(*parts: views.Perturbed) -> str:
+        return " // ".join(" ".join(words[part.tokens]) for part in parts)
+
+    changed = {
+        "D(1)": views.delete(first, 1, rng),
+        "P(2)": views.permute(first, 2, rng),
+        "I(1)": views.insert(first, 1, rng, noise),
+        "R(1)": views.replace(first, 1, rng, noise),
+    }
+    rows = [(task, " ".join(sentences[0]), text(sentence)) for task, sentence in changed.items()]
+    for task, split in (("C(2)", views.split_in_two), ("N(2)", views.part_at_random)):
+        (a, b), (c, d) = split(first, rng), split(second, rng)
+        rows += [(task, text(a, b), text(a, d)), (task, text(c, d), text(c, b))]
+    return pd.DataFrame(rows, columns=["task", "positive", "negative"]).set_index("task")
+
+
+TABLE_1 = Reproduction(
+    "conssent/table1",
+    "ConsSent, table 1: training sequences",
+    examples=examples,
+    base="objective=conssent encoder=bilstm_max",
+)
+
+
+def table_rows(options: Options) -> list[Run]:
+    """Returns the rows of tables 2 and 3; LangMod is trained as in experiment/conssent/langmod.yaml."""
+    narrow, width = f"encoder.hidden=256 {SMALL}", "hidden=512 encoder.vocab_size=30000"
+    if not options.teaching:
+        narrow, width = "", "hidden=4096 encoder.word_size=512"
+    once = "" if options.teaching or options.flops else "budget.epochs=1"
+    rows = {
+        "LangMod": f"objective=language_model encoder=lstm encoder.{width} {once}",
+        "Untrained LSTM": f"objective=conssent encoder=bilstm_max {narrow} budget.steps=0",
+    }
+    for name in CONSSENT_ROWS:
+        task, k = name[:-1].split("(")
+        rows[name] = f"{train(task, options)} objective.k={k}"
+    if options.teaching or options.nli:  # generated pairs stand in at teaching size
+        nli = f"objective.nli={options.nli}" if options.nli else ""
+        rows["InferSent"] = f"objective=nli encoder=bilstm_max {nli} {narrow}"
+        rows["InferSent"] += f" {ADAM if options.teaching else BEST_EPOCH}"
+    vectors = f"encoder.vectors={options.vectors}"
+    words = Run({"row": "FastText BoW"}, model="bag_of_words", evaluation=(vectors,))
+    return [*[words] * bool(options.vectors), *sweep(common(options, 4.8e12), {"row": rows})]
+
+
+def above(panel: str, rows: Rows, others: Rows, each: str = "row", check: Callable[..., Check] = greater) -> Check:
+    """Claims that each of ``rows`` is above each of ``others`` in a panel; ``each=""`` compares their means."""
+    return check(f"panel == {panel!r} and row == {rows!r}", f"panel == {panel!r} and row == {others!r}", each)
+
+
+TRANSFER = (  # of GenSen, too
+    "MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "SICKEntailment", "SICKRelatedness", "STSBenchmark",
+)  # fmt: skip
+QUICK_TRANSFER = ("CR", "TREC", "MRPC", "SICKEntailment", "SICKRelatedness", "STSBenchmark")
+TABLE_NOTES = (
+    "At teaching size runs are of equal compute, not of equal text: MT(3)'s narrower encoders read more of it, "
+    "LangMod, which scores 30,000 words, far less.",
+    *NOTES,
+    "The ensemble's members are of the k that the paper found best; conssent/fig3 chooses them by their dev "
+    "scores, as the paper does.",
+    "InferSent learns from nli=, its words included, and reads nothing of the corpus; its word vectors, "
+    "initialised at random, are trained, and those of the untrained LSTM are random (published: fixed GloVe). At "
+    "teaching size InferSent's last step is evaluated, not its best epoch.",
+)
+TABLE_2 = Reproduction(
+    "conssent/table2",
+    "ConsSent, table 2: transfer tasks",
+    table_rows,
+    extend=partial(add_ensembles, "row"),
+    paper="conssent",
+    columns=TRANSFER,
+    scores={"transfer": "conssent_transfer", "STS-B": "STSBenchmark.pearson"},
+    tasks=QUICK_TRANSFER,
+    protocol="conssent",
+    claims=[
+        Claim(
+            "ConsSent-N(3) performs the best on an average of any single task",
+            "5",
+            above("transfer", "ConsSent-N(3)", ("ConsSent-C(4)", *SINGLE_ROWS)),
+        ),
+        Claim(
+            "ConsSent-MT(3) achieves an average similar to that of ConsSent-N(3)",
+            "5",
+            above("transfer", "ConsSent-MT(3)", "ConsSent-N(3)", check=about_equal),
+        ),
+        Claim(
+            "of the methods that classify single sequences ConsSent-R(2) performs the best",
+            "5",
+            above("transfer", "ConsSent-R(2)", SINGLE_ROWS[:3]),
+        ),
+        Claim("and second only to ConsSent-N(3)", "5", above("transfer", "ConsSent-R(2)", "ConsSent-C(4)")),
+        Claim(
+            "ConsSent-N is above ConsSent-C on average, as printed",
+            "table 2",
+            above("transfer", "ConsSent-N(3)", "ConsSent-C(4)"),
+        ),
+        Claim(
+            "ConsSent-D and ConsSent-P perform the worst",
+            "5",
+            above("transfer", SINGLE_ROWS[:2], OTHERS, check=at_most),
+        ),
+        Claim(
+            "on STS-B the tasks of pairs (C, N) are above those of single sequences, as printed",
+            "table 2",
+            above("STS-B", PAIR_ROWS, SINGLE_ROWS, each=""),
+        ),
+        Claim(
+            "the language model is generally much worse than any of the models",
+            "5",
+            above("transfer", CONSSENT_ROWS, "LangMod"),
+        ),
+        Claim(
+            "every model is above the untrained LSTM on average, as printed",
+            "table 2",
+            above("transfer", CONSSENT_ROWS, "Untrained LSTM"),
+        ),
+        Claim(
+            "the ensemble improves on the best single model, by almost 1.6 on average",
+            "5",
+            above("transfer", ENSEMBLE, CONSSENT_ROWS),
+        ),
+    ],
+    notes=[
+        "SkipThought-LN and MultiTask are shown as printed only; gensen/table2 trains such encoders.",
+        "QuickThoughts is shown as printed only; objective=quick_thoughts trains it.",
+        *TABLE_NOTES,
+    ],
+)
+
+ALL_20 = "all 20 tasks"
+TABLE_3 = replace(
+    TABLE_2,
+    id="conssent/table3",
+    title="ConsSent, table 3: probing tasks",
+    columns=PROBING,
+    scores={"probing": "probing", ALL_20: "conssent_all"},
+    tasks=(*QUICK_TRANSFER, "Length", "WordContent", "BigramShift", "SubjNumber"),  # "all 20": of both kinds
+    claims=[
+        Claim(
+            "encoders of single sequences (D, P, I, R) are in general better than those of pairs (C, N)",
+            "6",
+            above("probing", SINGLE_ROWS, PAIR_ROWS, each=""),
+        ),
+        Claim(
+            "ConsSent-D(5) and ConsSent-P(3) are the best, ConsSent-MT(3) is slightly worse",
+            "6",
+            above("probing", SINGLE_ROWS[:2], (*OTHERS, "ConsSent-MT(3)")),
+        ),
+        Claim(
+            "the language model performs poorly (below all of the models, as printed)",
+            "6",
+            above("probing", CONSSENT_ROWS, "LangMod"),
+        ),
+        Claim(
+            "every model is above the untrained LSTM on average, as printed",
+            "table 3",
+            above("probing", CONSSENT_ROWS, "Untrained LSTM"),
+        ),
+        Claim(
+            "ConsSent-MT(3) is significantly better than an encoder of inference (InferSent)",
+            "6",
+            above("probing", "ConsSent-MT(3)", "InferSent"),
+        ),
+        Claim(
+            "the ensemble is best, by 2.8 above the best single model",
+            "6",
+            above("probing", ENSEMBLE, CONSSENT_ROWS),
+        ),
+        Claim(
+            "over all 20 tasks encoders of single sequences are better than those of pairs",
+            "7",
+            above(ALL_20, SINGLE_ROWS, PAIR_ROWS, each=""),
+        ),
+        Claim(
+            "over all 20 tasks ConsSent-MT(3) is the best single encoder",
+            "7",
+            above(ALL_20, "ConsSent-MT(3)", TASK_ROWS),
+        ),
+        Claim(
+            "over all 20 tasks the ensemble is best, by 2.8 above the best model of a single task",
+            "7",
+            above(ALL_20, ENSEMBLE, CONSSENT_ROWS),
+        ),
+    ],
+    notes=[
+        "AutoEncoder, SkipThought, QuickThoughts, Seq2Tree and NMT are shown as printed only.",
+        *TABLE_NOTES,
+    ],
+)
+
+REPRODUCTIONS = (FIGURE_1, FIGURE_2, FIGURE_3, TABLE_1, TABLE_2, TABLE_3)

@@ -1,0 +1,469 @@
+"""Figures and tables of DeCLUTR (Giorgi et al. 2021, ACL).
+
+python experiments/reproduce.py figure=declutr/2a budget=teaching data=<SentEval folder>
+python experiments/reproduce.py figure=declutr/table2 vectors=<file of word vectors>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis import plots
+from analysis.claims import Check, Claim, about_equal, at_most, greater, rising
+from analysis.papers.base import Axes, Options, Reproduction, Run, sweep
+from analysis.reporting.printed import read_table
+from analysis.senteval.records import PROBING, STS
+from data.errors import UserError
+from data.randomness import EVALUATED_SPLIT, generator
+from data.views.spans import Span, SpanSampler
+
+DEV_TASKS = ("CR", "TREC", "SICKEntailment", "SICKRelatedness", "STSBenchmark", *STS)
+DOWNSTREAM = ("MRPC", *DEV_TASKS)
+QUICK_PROBING = ("Length", "WordContent", "BigramShift", "SubjNumber")
+
+START = "modernbert-mini-2"  # that of encoder=bundled
+STARTS = {"-small": "distilroberta-base", "-base": "roberta-base"}
+MODELS = {f"DeCLUTR{size}": f"encoder={name} weights=pretrained" for size, name in STARTS.items()}
+MLM, CONTRASTIVE, BOTH = "MLM only", "contrastive only", "MLM + contrastive"
+LOSSES = {MLM: "mlm_only", CONTRASTIVE: "contrastive_only", BOTH: "declutr"}
+STRATEGIES = {
+    "adjacent only": "objective.strategy=adjacent",
+    "subsumed only": "objective.strategy=subsuming",
+    "adjacent and subsumed": "",
+}
+# P, the strategy and the losses change what a document costs, and with it a run's share of the compute, so that
+# all runs read about as many documents. Computed, not measured: of spans of 16 to 64 tokens an anchor has 48 on
+# average (with the masked language model a little more work), a positive 32; subsumed positives are shorter.
+SHARES = {"1": 0.72, "2": 1.0, "4": 1.55, "subsumed only": 0.91}
+LOSS_SHARES = {MLM: 0.45, CONTRASTIVE: 0.96, BOTH: 1.0}
+
+
+def models(options: Options) -> Axes:
+    """Returns the axis of encoders."""
+    return {"model": {"bundled": "encoder=bundled"} if options.teaching else MODELS}
+
+
+def common(options: Options, overrides: str = "objective=declutr") -> str:
+    """Returns the overrides of all runs; at the paper's size one epoch of OpenWebText."""
+    paper = "" if options.teaching else "corpus=openwebtext precision=bf16 budget.epochs=1"
+    return f"{overrides} budget={options.budget} {paper}"
+
+
+def grid(
+    options: Options,
+    anchors: str = "12",
+    strategies: Sequence[str] = ("adjacent and subsumed",),
+    base: str = "objective=declutr",
+    taus: Sequence[str] = ("0.005", "0.01", "0.05"),
+    rates: Sequence[str] = ("5e-5", "1e-4"),
+    flops: float = 9e12,
+    controls: bool = True,
+) -> list[Run]:
+    """Returns the runs of a part of figure 2, at teaching size with the last temperature and the default rate.
+
+    DeCLUTR-base with P=4 did not fit into the authors' GPUs. Controls of section 5.2: with one anchor twice as
+    many epochs, in batches of twice as many documents, so that the spans seen and the effective batch (4N
+    embeddings) are equal. At teaching size equal compute gives the former.
+    """
+    positives = "124"
+    if options.teaching:
+        taus, rates, positives = taus[-1:], [""], positives[: len(anchors) + 1]
+    axes: Axes = {
+        **models(options),
+        "A": {label: f"objective.anchors_per_document={label}" for label in anchors},
+        "P": {label: f"objective.positives_per_anchor={label}" for label in positives},
+        "tau": {label: f"objective.temperature={label}" for label in taus},
+        "lr": {label: label and f"optimizer.lr={label}" for label in rates},
+        "strategy": {label: STRATEGIES[label] for label in strategies},
+    }
+
+    def size(labels: Mapping[str, str]) -> str | None:
+        if labels["model"] == "DeCLUTR-base" and labels["P"] == "4":
+            return None
+        share = SHARES[labels["P"]] * SHARES.get(labels["strategy"], 1.0)
+        if labels["A"] == "2":
+            return options.compute(flops, share)
+        if not controls:
+            return options.compute(flops, share / 2)
+        longer = "" if options.teaching else "budget.epochs=2"
+        return f"budget.documents=32 {longer} {options.compute(flops, share)}"
+
+    return sweep(common(options, base), axes, size)
+
+
+strip = partial(plots.strip, hue="model", objectives=dict.fromkeys(("bundled", *MODELS), "declutr"))
+FIGURE_2A = Reproduction(
+    "declutr/2a",
+    "DeCLUTR, figure 2a: anchors per document",
+    grid,
+    draw=partial(strip, x="A", xlabel="anchor spans per document, A"),
+    ylabel="averaged downstream score on dev, %",
+    scores={"": "declutr_downstream_dev"},
+    tasks=DEV_TASKS,
+    claims=[
+        Claim(text, "5.2", greater("A == '2'", "A == '1'"))
+        for text in (
+            "several anchors per document have a large positive effect (that it is positive is checked)",
+            "the gain holds with the number of training spans and the effective batch size (4N) equal",
+        )
+    ],
+)
+FIGURE_2B = replace(
+    FIGURE_2A,
+    id="declutr/2b",
+    title="DeCLUTR, figure 2b: positives per anchor",
+    draw=partial(strip, x="P", xlabel="positive spans per anchor, P"),
+    claims=[
+        Claim(
+            "several positives per anchor have minimal effect",
+            "5.2",
+            about_equal("P != '1'", "P == '1'", each="P", margin=0.5),
+        ),
+        Claim(
+            "this differs from Saunshi et al. 2019, who gain from averaging several positives",
+            "5.2",
+            at_most("P != '1'", "P == '1'", each="P", margin=0.5),
+        ),
+        Claim(
+            "no P=4 for DeCLUTR-base",
+            "caption",
+            reason="a matter of their GPUs' memory; the paper's grid leaves it out here too",
+        ),
+    ],
+)
+FIGURE_2C = replace(
+    FIGURE_2A,
+    id="declutr/2c",
+    title="DeCLUTR, figure 2c: sampling strategy of positives",
+    # The caption's grid has no strategy, which here crosses it at A = 2.
+    rows=partial(grid, anchors="2", strategies=[*STRATEGIES]),
+    draw=partial(strip, x="strategy", xlabel="positives"),
+    claims=[
+        Claim(
+            "allowing adjacent and subsumed positives beats allowing one kind only",
+            "5.2",
+            greater("strategy == 'adjacent and subsumed'", "strategy != 'adjacent and subsumed'", each="strategy"),
+        ),
+        Claim(
+            "the two kinds of view carry complementary information",
+            "5.2",
+            reason="the paper's reading of the previous statement; it has no comparison of its own",
+        ),
+    ],
+)
+
+
+def sizes(options: Options, overrides: str = "") -> list[Run]:
+    """Returns the runs of figure 3, each of one epoch over a fraction of the train set.
+
+    At teaching size MLM only has two sizes, as nothing is stated of the shape of its curve.
+    """
+    axes: Axes = {
+        **models(options),
+        "objective": {label: f"objective={name}" for label, name in LOSSES.items()},
+        "size": {
+            str(size): f"corpus.fraction={size / 100}" for size in range(10, 101, 30 if options.teaching else 10)
+        },
+    }
+
+    def length(labels: Mapping[str, str]) -> str | None:
+        if options.teaching and labels["objective"] == MLM and labels["size"] in ("10", "70"):
+            return None
+        share = LOSS_SHARES[labels["objective"]] * int(labels["size"]) / 100
+        return options.compute(0, share) if options.flops else "budget.epochs=1"
+
+    return sweep(common(options, overrides), axes, length)
+
+
+FIGURE_3 = Reproduction(
+    "declutr/3",
+    "DeCLUTR, figure 3: objective, train set size and capacity",
+    sizes,
+    draw=partial(
+        plots.lines,
+        x="size",
+        hue="objective",
+        panel="model",
+        xlabel="train set size, %, in one epoch",
+        objectives=LOSSES,
+        linear=True,
+    ),
+    ylabel="averaged downstream score on dev, %",
+    scores={"": "declutr_downstream_dev"},
+    tasks=DEV_TASKS,
+    claims=[
+        Claim(
+            "MLM and contrastive together beat either alone",
+            "5.3",
+            greater(f"objective == '{BOTH}'", f"objective != '{BOTH}'", each="objective"),
+        ),
+        Claim(
+            "with MLM beside the contrastive loss the score rises monotonically with train set size",
+            "5.3",
+            rising(f"objective == '{BOTH}'", "size", margin=0.5),
+        ),
+        Claim(
+            "embedding quality scales with model capacity",
+            "5.3, 1, 6",
+            greater(
+                f"objective == '{BOTH}' and model == 'DeCLUTR-base'",
+                f"objective == '{BOTH}' and model == 'DeCLUTR-small'",
+            ),
+        ),
+        Claim(
+            "embedding quality scales with train set size",
+            "5.3, 1, 6",
+            greater(f"objective == '{BOTH}' and size == '100'", f"objective == '{BOTH}' and size == '10'"),
+        ),
+    ],
+    notes=["At teaching size there is one encoder, bundled: capacity does not vary."],
+)
+
+SPANS = SpanSampler(min_length=32, max_length=512, anchor_beta=(4, 2), positive_beta=(2, 4))
+
+
+def span_lengths(frame: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """Samples the lengths of the spans of 2,000 documents as in training; a document is a seed."""
+    rng, rows = generator(EVALUATED_SPLIT, 0), []
+    for document in range(2000):
+        anchors, positives = SPANS.draw(2 * SPANS.min_tokens, rng)
+        rows += [("anchor", document, end - start) for start, end in anchors]
+        rows += [("positive", document, end - start) for start, end in chain(*positives)]
+    return pd.DataFrame(rows, columns=["span", "seed", "score"]).assign(panel="", run="")
+
+
+def draw_lengths(frame: pd.DataFrame, *, title: str, ylabel: str, note: str, **_: Any) -> Figure:
+    """Draws histograms of lengths under Beta(a, b) stretched over the range of lengths (section 3.2)."""
+    from scipy.stats import beta
+
+    low, high = SPANS.min_length, SPANS.max_length
+    x, shapes = np.linspace(low, high, 400), {"anchor": SPANS.anchor_beta, "positive": SPANS.positive_beta}
+    with plots.look():
+        figure = plots.new_figure(title, f"{note}\nFilled: sampled lengths; line: density.", plots.TALL)
+        axes = figure.subplots()
+        axes.set(xlabel="length of a span in tokens", ylabel=ylabel)
+        for (span, shape), hue in zip(shapes.items(), plots.SERIES, strict=False):
+            lengths = frame.loc[frame["span"] == span, "score"]
+            axes.hist(lengths, 40, density=True, color=hue, alpha=0.35)
+            text = f"{span}: Beta{shape}\n{len(lengths):,} drawn, mean {lengths.mean():.1f}"
+            axes.plot(x, beta(*shape, low, high - low).pdf(x), color=hue, label=text)
+        figure.legend(loc="outside right upper")
+    return figure
+
+
+FIGURE_1C = Reproduction(
+    "declutr/1c",
+    "DeCLUTR, figure 1C: lengths of anchors and positives",
+    long=span_lengths,
+    draw=draw_lengths,
+    ylabel="density",
+    claims=[
+        Claim(
+            "anchors are skewed towards longer spans, positives towards shorter ones",
+            "3.2",
+            greater("span == 'anchor'", "span == 'positive'"),
+        )
+    ],
+)
+
+
+def parameters(frame: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """Returns parameters and dimensions of our encoders, no weights of which are made, below the printed ones.
+
+    Ours have the masked-language-model head, which shares its weights with the word embeddings.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModelForMaskedLM
+
+    from encoders.starts import CHECKPOINTS
+
+    sizes = {"vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1}
+    configs = {
+        "DeCLUTR-small": AutoConfig.for_model("roberta", num_hidden_layers=6, **sizes),
+        "DeCLUTR-base": AutoConfig.for_model("roberta", **sizes),
+        "bundled": AutoConfig.from_pretrained(CHECKPOINTS / START),
+    }
+    rows = {
+        f"{row['model']} (printed)": [row["parameters"], row["embedding_dim"]]
+        for row in read_table("declutr_table1")
+    }
+    with torch.device("meta"):
+        for name, config in configs.items():
+            weights = AutoModelForMaskedLM.from_config(config).num_parameters()
+            rows[name] = [f"{weights / 1e6:.1f}M", config.hidden_size]
+    return pd.DataFrame(rows, index=["parameters", "embedding_dim"]).T.rename_axis("model")
+
+
+TABLE_1 = Reproduction(
+    "declutr/table1", "DeCLUTR, table 1: trainable parameters and embedding dimensions", table=parameters
+)
+
+
+def word_vectors(options: Options) -> list[Run]:
+    """Returns the row of word vectors, if the command line names a file of them."""
+    vectors = f"encoder.vectors={options.vectors}"
+    return [Run({"row": "word vectors"}, model="bag_of_words", evaluation=(vectors,))] if options.vectors else []
+
+
+def rows(options: Options, overrides: str = "objective=declutr") -> list[Run]:
+    """Returns the rows of tables 2 and 3: word vectors, the transformers before training, and DeCLUTR."""
+    before, encoders = {"": START}, {"DeCLUTR": "encoder=bundled"}
+    if not options.teaching:
+        before, encoders = STARTS, MODELS
+    return [
+        *word_vectors(options),
+        *(Run({"row": f"Transformer{size}"}, model=model) for size, model in before.items()),
+        *sweep(f"{common(options, overrides)} {options.compute(5e13)}", {"row": encoders}),
+    ]
+
+
+def against_start(compare: Callable[[str, str], Check], *texts: str) -> list[Claim]:
+    """Returns claims that compare trained encoders with their starts: the bundled one, small and base."""
+    return [
+        Claim(text, "5.1", compare(f"row == 'DeCLUTR{size}'", f"row == 'Transformer{size}'"))
+        for size, text in zip(("", *STARTS), texts, strict=True)
+    ]
+
+
+PRINTED_ONLY = "InferSent, USE and Sentence Transformers are shown as printed only."
+TABLE_2 = Reproduction(
+    "declutr/table2",
+    "DeCLUTR, table 2: downstream tasks",
+    rows,
+    scores={"downstream": "declutr_downstream"},
+    paper="declutr",
+    tasks=DOWNSTREAM,
+    claims=against_start(
+        greater,
+        "average downstream performance is above that of the transformer that training begins with",
+        "a large boost in average downstream performance: DeCLUTR-small (+4 %)",
+        "a large boost in average downstream performance: DeCLUTR-base (+6 %)",
+    ),
+    notes=[f"{PRINTED_ONLY} So is QuickThoughts; conssent/table2 trains an InferSent."],
+)
+TABLE_3 = Reproduction(
+    "declutr/table3",
+    "DeCLUTR, table 3: probing tasks",
+    rows,
+    scores={"probing": "probing"},
+    paper="declutr",
+    columns=PROBING,
+    tasks=QUICK_PROBING,
+    claims=against_start(
+        partial(about_equal, margin=1.0),
+        "average probing performance is comparable to that of the transformer that training begins with",
+        "DeCLUTR-small performs comparably to the underlying pretrained model on average",
+        "DeCLUTR-base performs comparably to the underlying pretrained model on average",
+    ),
+    notes=[PRINTED_ONLY],
+)
+
+
+def poolings(options: Options) -> list[Run]:
+    """Returns the rows of table 4: each run is evaluated with each pooling, which enters none of these losses.
+
+    The authors' script took the pooler's output for CLS; their configuration names the last state.
+    """
+    encoders = {"NSP": "nsp", "SOP": "sop", "MLM": "mlm_only"}
+    if not options.teaching:
+        encoders = {
+            "BERT-base": "bert-base-uncased",
+            "ALBERT-base-V2": "albert-base-v2",
+            "RoBERTa-base": "roberta-base",
+        }
+    base = "encoder=bundled budget=teaching budget.tokens=7.5e+5"
+    rows = word_vectors(options)
+    for name, encoder in encoders.items():
+        for pooling in ("CLS", "mean", "pooler")[: 2 if name in ("MLM", "RoBERTa-base") else 3]:
+            row = f"{name}-{pooling}"
+            run = Run({"row": row}, model=encoder)
+            if options.teaching:
+                [run] = sweep(base, {"row": {row: f"objective={encoder}"}})
+            evaluation = () if pooling == "mean" else (f"pooling={pooling.lower()}",)  # mean: the encoder's own
+            rows.append(replace(run, evaluation=evaluation))
+    return rows
+
+
+TABLE_4 = Reproduction(
+    "declutr/table4",
+    "DeCLUTR, table 4: sentence losses of pretrained transformers, CLS and mean pooling",
+    poolings,
+    scores={"downstream": "declutr_downstream_dev"},
+    paper="declutr",
+    split="dev",
+    tasks=DOWNSTREAM,
+    claims=[
+        Claim(
+            "pooling token embeddings via averaging outperforms pooling via the CLS token",
+            "appendix A",
+            *(greater(f"row == '{loss}-mean'", f"row == '{loss}-CLS'") for loss in ("NSP", "SOP", "MLM")),
+        ),
+        Claim(
+            "CLS embeddings of models trained with NSP or SOP do not outperform those of a model trained with "
+            "neither",
+            "appendix A",
+            at_most("row in ['NSP-CLS', 'SOP-CLS']", "row == 'MLM-CLS'", each="row"),
+        ),
+        Claim(
+            "CLS embeddings of models trained with NSP or SOP sometimes do not outperform a bag of words",
+            "appendix A",
+            reason="one that does not is enough; the table has its row and that of word vectors",
+        ),
+    ],
+    notes=[
+        "At teaching size the rows are small transformers trained here over as many tokens. MLM reads spans of "
+        "long documents, in smaller batches and so in more updates, NSP and SOP pairs of segments. Probing is not "
+        "evaluated (tasks=[Length, ..] does), nor are the larger downstream tasks.",
+        "At the paper's size each row is one published model, without seeds: no claim is decided.",
+    ],
+)
+
+
+def view(anchor: Span, positive: Span) -> str:
+    """Returns how ``positive`` lies to ``anchor``."""
+    if positive.end <= anchor.start or positive.start >= anchor.end:
+        return "adjacent"
+    return "subsumed" if anchor.start <= positive.start and positive.end <= anchor.end else "overlapping"
+
+
+def examples(config: Mapping[str, Any], corpus: Any) -> pd.DataFrame:
+    """Samples an anchor and positive of each view, a negative of their document (hard) and one of another (easy).
+
+    Spans are of words here, with the lengths that ``config`` has in tokens.
+
+    Raises:
+        UserError: if fewer than two of the first 400 documents are long enough.
+    """
+    rng = generator(EVALUATED_SPLIT, 0)
+    keys = ("min_length", "max_length", "anchor_beta", "positive_beta", "gap")
+    sampler = SpanSampler(positives_per_anchor=1, **{key: config["objective"][key] for key in keys})
+    texts = map(str.split, islice(corpus.texts(), 400))
+    documents = [words for words in texts if len(words) >= sampler.min_tokens]
+    if len(documents) < 2:
+        raise UserError(f"needs two documents of {sampler.min_tokens} words", key="corpus")
+    rows = {}
+    for number in range(2000):
+        words, others = documents[number % len(documents)], documents[(number + 1) % len(documents)]
+        (anchor, hard), ((positive,), _) = sampler.draw(len(words), rng)
+        (easy, _), _ = sampler.draw(len(others), rng)
+        spans = [(words, anchor), (words, positive), (words, hard), (others, easy)]
+        rows[view(anchor, positive)] = [" ".join(text[span.start : span.end]) for text, span in spans]
+    table = pd.DataFrame(rows, index=["anchor", "positive", "hard negative", "easy negative"]).T
+    return table.rename_axis("view").sort_index(ascending=False)
+
+
+TABLE_5 = Reproduction(
+    "declutr/table5", "DeCLUTR, table 5: sampled spans", examples=examples, base="objective=declutr"
+)
+
+REPRODUCTIONS = (
+    FIGURE_1C, FIGURE_2A, FIGURE_2B, FIGURE_2C, FIGURE_3, TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5,
+)  # fmt: skip

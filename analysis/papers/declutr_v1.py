@@ -1,0 +1,259 @@
+"""Figures and tables of DeCLUTR's first version (Giorgi et al. 2020, arXiv:2006.03659v1).
+
+    python experiments/reproduce.py figure=declutr_v1/s1b budget=teaching data=<SentEval folder>
+
+Anchors lie l_max apart, from start to start; the final version has 2 l_max. Which average and split its figures
+show is not stated: dev, with SNLI, as in its other dev tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from analysis import plots
+from analysis.claims import Claim, about_equal, at_most, best, greater
+from analysis.papers import declutr
+from analysis.papers.base import Axes, Options, Reproduction, Run, sweep
+from analysis.papers.declutr import (
+    BOTH,
+    CONTRASTIVE,
+    DEV_TASKS,
+    DOWNSTREAM,
+    MODELS,
+    PRINTED_ONLY,
+    PROBING,
+    QUICK_PROBING,
+    STRATEGIES,
+    common,
+    models,
+)
+
+GAP = "objective=declutr objective.gap=${objective.max_length}"
+FIGURES: dict[str, Any] = {
+    "ylabel": "SentEval score on dev, %",
+    "scores": {"": "declutr_downstream_with_snli_dev"},
+    "tasks": DEV_TASKS,
+}
+
+
+def first_version(item: Reproduction, **changes: Any) -> Reproduction:
+    """Returns a figure of the final version as the first version has it."""
+    id, title = item.id.replace("declutr", "declutr_v1"), item.title.replace("DeCLUTR", "DeCLUTR, first version")
+    return replace(item, id=id, title=title, **FIGURES | changes)
+
+
+# Temperatures are as printed; the final version has 0.005, 0.01 and 0.05. The paper states no controls: runs with
+# one anchor or two read as many documents, and so those with two read twice the spans, in larger batches.
+grid = partial(declutr.grid, base=GAP, taus=["0.0005", "0.05"], rates=[""], flops=1.2e13, controls=False)
+
+FIGURE_2A = first_version(declutr.FIGURE_2A, rows=grid, claims=declutr.FIGURE_2A.claims[:1])
+FIGURE_2B = first_version(declutr.FIGURE_2B, rows=grid, claims=declutr.FIGURE_2B.claims[::2])
+FIGURE_2C = first_version(declutr.FIGURE_2C, rows=partial(grid, anchors="2", strategies=[*STRATEGIES]))
+
+# Printed values: table S6's, at 100 %. 90 is the place before 100 in the paper's grid, 70 at teaching size.
+together, monotonic, capacity, _ = declutr.FIGURE_3.claims
+FIGURE_3 = first_version(
+    declutr.FIGURE_3,
+    rows=partial(declutr.sizes, overrides=GAP),
+    ylabel="average SentEval score on dev, %",
+    paper="declutr_v1",
+    split="dev",
+    printed={model: {"model": model, "objective": BOTH, "size": "100"} for model in MODELS},
+    claims=[
+        together,
+        Claim(
+            "with the contrastive loss only, the score peaks at 40% of the train set",
+            "5.3",
+            best("size == '40'", f"objective == '{CONTRASTIVE}'", each="size"),
+        ),
+        monotonic,
+        Claim(
+            "quality can grow further with train set size",
+            "5.3, 6",
+            greater(
+                f"objective == '{BOTH}' and size == '100'",
+                f"objective == '{BOTH}' and size in ['70', '90']",
+                each="size",
+            ),
+        ),
+        Claim("quality can grow further with model capacity", "5.3, 6", *capacity.checks),
+    ],
+)
+
+# Figure S1a: a projection head between pooler and loss, dropped after training. Stated: none, linear, non-linear;
+# 128. Inferred: the hidden layer is as wide as the output, outputs of 128 to 768, one model. That "marginal" means
+# half a point or less is the suite's reading.
+HEADS = {"none": "", "linear": "linear", "non-linear": "relu"}
+
+
+def one_model(options: Options) -> Axes:
+    """Returns the axis of encoders of the supplement's figures, which show one."""
+    return {"model": dict([*models(options)["model"].items()][:1])}
+
+
+def heads(options: Options) -> list[Run]:
+    """Returns the runs of figure S1a; without a head there is no width."""
+
+    def head(labels: Mapping[str, str]) -> str | None:
+        width, activation = labels["width"], HEADS[labels["head"]]
+        if bool(width) != bool(activation):
+            return None
+        return width and f"objective.projection={{width: {width}, activation: {activation}}}"
+
+    widths = ("", "128", "256", "512", "768")[: 4 if options.teaching else 5]
+    return sweep(
+        f"{common(options, GAP)} {options.compute(7e12)}",
+        {**one_model(options), "head": dict.fromkeys(HEADS, ""), "width": dict.fromkeys(widths, "")},
+        head,
+    )
+
+
+FIGURE_S1A = Reproduction(
+    "declutr_v1/s1a",
+    "DeCLUTR, first version, figure S1a: projection head",
+    heads,
+    draw=partial(
+        plots.lines,
+        x="width",
+        hue="head",
+        xlabel="output dimension of the head",
+        objectives=dict.fromkeys(HEADS, "declutr"),
+    ),
+    claims=[
+        Claim(
+            "a non-linear head improves slightly at every dimension tested",
+            "Supp. 6.1",
+            greater("head == 'non-linear'", "head == 'none'", each="width"),
+        ),
+        Claim(
+            "by up to +0.16",
+            "Supp. 6.1",
+            greater("head == 'non-linear'", "head == 'none'", each="width", most=0.16),
+        ),
+        Claim(
+            "a linear head improves slightly, and only at dimension 128",
+            "Supp. 6.1",
+            greater("head == 'linear' and width == '128'", "head == 'none'"),
+            at_most("head == 'linear' and width != '128'", "head == 'none'", each="width"),
+        ),
+        Claim(
+            "the gain is marginal, so the head was left out of the method",
+            "Supp. 6.1",
+            about_equal("head == 'linear'", "head == 'none'", each="width"),
+            about_equal("head == 'non-linear'", "head == 'none'", each="width"),
+        ),
+    ],
+    **FIGURES,
+)
+
+# Figure S1b: cross-batch memory (XBM). Stated: four temperatures, queues of none to 512; the sizes between are
+# chosen here. XBM counts the batch's own embeddings, which it puts into the queue first: at N = 16, A = 2, which
+# are therefore fixed, a queue of q is here a memory bank of q - 64.
+QUEUES = {"none": 0, "128": 64, "512": 448}
+
+
+def queues(options: Options) -> list[Run]:
+    """Returns the runs of figure S1b."""
+    taus = ("0.001", "0.01", "0.05") if options.teaching else ("0.001", "0.005", "0.01", "0.05")
+    sizes = QUEUES if options.teaching else {"none": 0, "128": 64, "256": 192, "512": 448}
+    return sweep(
+        f"{common(options, GAP)} budget.documents=16 objective.anchors_per_document=2 {options.compute(6e12)}",
+        {
+            **one_model(options),
+            "tau": {tau: f"objective.temperature={tau}" for tau in taus},
+            "queue": {size: f"objective.memory_bank={bank}" for size, bank in sizes.items()},
+        },
+    )
+
+
+FIGURE_S1B = Reproduction(
+    "declutr_v1/s1b",
+    "DeCLUTR, first version, figure S1b: memory bank, by temperature",
+    queues,
+    draw=partial(plots.lines, x="queue", hue="tau", xlabel="queue size"),
+    claims=[
+        Claim(
+            "a queue of any size does worse than none",
+            "Supp. 6.2",
+            greater("queue == 'none'", "queue != 'none'", each="queue"),
+        )
+    ],
+    **FIGURES,
+)
+
+
+def table(name: str, title: str, **fields: Any) -> Reproduction:
+    """Returns a table whose rows are those of the final version's table 2, where ``fields`` give no others."""
+    defaults: dict[str, Any] = {
+        "rows": partial(declutr.rows, overrides=GAP),
+        "notes": [PRINTED_ONLY],
+        "paper": "declutr_v1",
+    }
+    return Reproduction(f"declutr_v1/{name}", f"DeCLUTR, first version, {title}", **defaults | fields)
+
+
+NO_STS = ("CR", "TREC", "SICKEntailment", "SICKRelatedness")
+
+
+def before_and_after(options: Options) -> list[Run]:
+    """Returns the rows of table S5: encoders before and after they are fine-tuned on inference.
+
+    It is trained in Sentence-BERT's form, as in experiment/sentence_bert/allnli.yaml: on nli=, or at teaching size
+    on generated pairs where that is not given.
+    """
+    training = (
+        "objective=nli objective.features=sentence_bert optimizer=adamw optimizer.weight_decay=0.01 "
+        f"schedule=linear gradient_norm=1.0 budget.sentences=16 budget={options.budget} {options.compute(5e13)}"
+    )
+    if options.nli:
+        training += f" objective.nli={options.nli}"
+    encoders = {"bundled": declutr.START}
+    if not options.teaching:
+        encoders = {"BERT-base": "bert-base-uncased", "RoBERTa-base": "roberta-base"}
+        training += " precision=bf16 weights=pretrained optimizer.lr=2.0e-5 budget.epochs=1"
+    runs = []
+    for name, model in encoders.items():
+        runs.append(Run({"row": f"{name}, before"}, model=model))
+        if options.teaching or options.nli:
+            encoder = f"encoder={'bundled' if options.teaching else model}"
+            runs += sweep(training, {"row": {f"{name}, after": encoder}})
+    return runs
+
+
+TABLES = (
+    table("table1", "table 1: downstream and probing averages", tasks=[*NO_STS, *QUICK_PROBING]),
+    table(
+        "table_s1",
+        "table S1: sentence losses of pretrained transformers, CLS and mean pooling",
+        split="dev",
+        rows=declutr.poolings,
+        notes=declutr.TABLE_4.notes,
+        tasks=[*NO_STS, "WordContent", "BigramShift"],
+    ),
+    replace(
+        declutr.TABLE_5,
+        id="declutr_v1/table_s2",
+        title="DeCLUTR, first version, table S2: sampled spans",
+        base=GAP,
+    ),
+    table("table_s3", "table S3: downstream tasks", tasks=DOWNSTREAM),
+    table("table_s4", "table S4: probing tasks", columns=PROBING, tasks=QUICK_PROBING),
+    table(
+        "table_s5",
+        "table S5: before and after fine-tuning on inference",
+        split="dev",
+        rows=before_and_after,
+        tasks=[*NO_STS, "WordContent", "BigramShift"],
+        notes=[
+            "The paper's rows are published models of Sentence Transformers; ours are trained here. BERT-large "
+            "and RoBERTa-large are left out, as there is no config for them (encoder=transformer encoder.name=.. "
+            "trains them)."
+        ],
+    ),
+    table("table_s6", "table S6: downstream averages with and without SNLI", split="dev", tasks=[*NO_STS, "SNLI"]),
+)
+
+REPRODUCTIONS = (FIGURE_2A, FIGURE_2B, FIGURE_2C, FIGURE_3, FIGURE_S1A, FIGURE_S1B, *TABLES)

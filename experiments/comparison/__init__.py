@@ -1,1 +1,0 @@
-"""Implementation of ``experiments/compare.py``: a grid of runs, and the page that shows them."""

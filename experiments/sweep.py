@@ -1,0 +1,305 @@
+"""Sweeps: runs that differ in overrides, trained and evaluated side by side, and one table of their scores.
+
+    runs = sweep(["objective=simcse"], {"tau": {tau: [f"objective.temperature={tau}"] for tau in ("0.05", "0.1")}})
+    frame = complete(runs, Path("runs/tau"), senteval=find_senteval("senteval", "default", ["CR"]), jobs=2)
+
+A run's folder is named by a digest of all that decides its result: sweeps share runs, and a repeated command
+continues.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.frames import flatten
+from analysis.papers.base import Run
+from analysis.papers.base import sweep as sweep
+from analysis.runs import comparable, read_run
+from analysis.senteval.results import FILE, read_results
+from analysis.senteval.tasks import available
+from experiments.config import EXPORT, build, check, compose, override_key, quote
+from experiments.interrupts import terminations
+from experiments.progress import Display, Row
+from experiments.run_folder import ROOT
+
+SCRIPTS = ROOT / "experiments"
+LONGEST_NAME = 40
+POLL_SECONDS = 0.3
+UNITS = ("steps", "tokens", "epochs", "flops")  # of a run's length: the first that is set counts
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The evaluation of runs on SentEval.
+
+    Attributes:
+        data: SentEval's folder.
+        protocol: of all tasks.
+        tasks: names.
+        probing: folder of the probing files, if they are not below ``data``.
+    """
+
+    data: Path
+    protocol: str
+    tasks: Sequence[str]
+    probing: Path | None = None
+
+
+def find_senteval(
+    data: str | None, protocol: str, tasks: Sequence[str] | None, probing: str | None = None
+) -> Evaluation | None:
+    """Returns the evaluation on SentEval's folder ``data``; None if that is None and nothing is downloaded.
+
+    Its tasks are those that have files, of ``tasks`` or of all.
+
+    Raises:
+        UserError: for an unknown task, or if no task has files.
+    """
+    folder, probing_folder = Path(data or ROOT / "senteval"), Path(probing) if probing else None
+    if data is None and not folder.is_dir():
+        return None
+    names = [task.name for task in available(tasks, folder, probing_folder)[0]]
+    return Evaluation(folder, protocol, names, probing_folder)
+
+
+def run_name(run: Run) -> str:
+    """Returns the name of a run's folder: what is trained, its seed, and a digest of all that decides its result.
+
+    That is the configuration, the version of the objective, and the weights that training may start from.
+    """
+    if run.members:
+        return _name("joined", [run_name(member) for member in run.members])
+    if run.model:
+        return _name(Path(run.model).name, [run.model, _digest_weights(run.model)])
+    config = configuration(run)
+    names, encoder = config["names"], config["encoder"]
+    decisive = [comparable(config), _version(config["objective"]["_target_"])]
+    if start := encoder.get("path") or (encoder.get("weights") == "auto" and encoder.get("name")):
+        decisive.append(_digest_weights(start))
+    return _name(f"{names['objective']}-{names['encoder']}", decisive, f"{run.seed}-")
+
+
+def configuration(run: Run) -> dict[str, Any]:
+    """Returns the composed configuration of a run, which is composed once for all seeds."""
+    return _compose(tuple(text for text in run.overrides if override_key(text) != "seed")) | {"seed": run.seed}
+
+
+def describe(runs: Sequence[Run]) -> str:
+    """Returns a line for each run: its name, length, and overrides that not all runs have.
+
+    Nothing is built.
+    """
+    singles = {run_name(run): run for joined in runs for run in joined.members or (joined,)}
+    trained = [run.overrides for run in singles.values() if not run.model]
+    lines = []
+    for name, run in singles.items():
+        length = "not trained" if run.model else describe_length(configuration(run)["budget"])
+        differing = [text for text in run.overrides if not all(text in texts for texts in trained)]
+        lines.append(f"{name:<{LONGEST_NAME}}  {length:<16}  {' '.join(differing)}".rstrip())
+    return "\n".join(lines)
+
+
+def describe_length(budget: Mapping[str, Any]) -> str:
+    """Returns the length of a run: "400,000 tokens"."""
+    return next(f"{budget[unit]:,.12g} {unit}" for unit in UNITS if budget.get(unit) is not None)
+
+
+def complete(
+    runs: Sequence[Run],
+    folder: Path,
+    *,
+    senteval: Evaluation | None = None,
+    jobs: int | None = 1,
+    threads: int = 1,
+) -> pd.DataFrame:
+    """Trains and evaluates what is missing; prints failures, while other runs go on.
+
+    Args:
+        runs: the runs, which all have the same label axes.
+        folder: of the run folders, and of their logs.
+        senteval: None for the scores of the quick evaluation, which only trained runs have.
+        jobs: subprocesses at a time; None: one on a GPU, or as many as there are cores for.
+        threads: of each subprocess on a CPU.
+
+    Returns:
+        The wide frame of ``analysis.frames``, without runs that failed; ``attrs["failed"]`` has a line for each.
+
+    Raises:
+        UserError: if the configuration of the first run is wrong.
+        KeyboardInterrupt: with a message, when all subprocesses have stopped.
+    """
+    start = partial(_run_scripts, folder=folder, limit=jobs or _room(threads), threads=threads)
+    singles = [member for run in runs for member in run.members or (run,)]
+    if senteval is None:
+        singles = [run for run in singles if not run.model]
+        runs = [*{(run_name(run), run.evaluation): run for run in singles}.values()]  # rows may share members
+    trained = {run_name(run): run for run in singles if not run.model}
+    missing = {name: run for name, run in trained.items() if not (folder / name / EXPORT).is_dir()}
+    for run in [*missing.values()][:1]:
+        config = configuration(run)
+        check(config)
+        for group in ("corpus", "objective"):
+            build(config[group], group)
+    trainings = {}
+    for name, run in missing.items():
+        path = quote(folder / name)
+        begin = [*run.overrides, "evaluation=quick", f"run_dir={path}"]
+        resume = (folder / name / "config.yaml").exists()
+        trainings[name] = ["run.py", *([f"resume={path}"] if resume else begin)]
+    failed = start("training", trainings)
+    if senteval is not None:
+        device = {
+            text for run in trained.values() for text in run.overrides if override_key(text) in ("device", "cache")
+        }
+        evaluations = {}
+        for run in runs:
+            members, out = [run_name(member) for member in run.members or (run,)], _results(run, folder, senteval)
+            if failed.keys().isdisjoint(members) and not {*senteval.tasks} <= {*_read_scores(out)}:
+                model = run.model or "+".join(str(folder / member) for member in members)
+                values = {"model": model, "out": out, **vars(senteval)}
+                arguments = [f"{key}={quote(value)}" for key, value in values.items() if value is not None]
+                evaluations[f"SentEval {out.relative_to(folder)}"] = [
+                    "evaluate.py",
+                    *device,
+                    *run.evaluation,
+                    *arguments,
+                ]
+        failed |= start("evaluation", evaluations)
+    frame = _collect(runs, folder, senteval)
+    frame.attrs["failed"] = failed
+    return frame
+
+
+def _run_scripts(
+    title: str, jobs: Mapping[str, Sequence[str]], *, folder: Path, limit: int, threads: int
+) -> dict[str, str]:
+    """Runs scripts of this folder side by side; returns the last line of the log of each job that failed.
+
+    Args:
+        title: of the progress display.
+        jobs: script and arguments by name.
+        folder: of the logs, and of run folders with the jobs' names.
+        limit: jobs at a time.
+        threads: of each job.
+
+    Raises:
+        KeyboardInterrupt: with a message, when all have stopped after an interrupt.
+    """
+    waiting, running, failed = [*jobs], dict[str, subprocess.Popen[bytes]](), dict[str, str]()
+    logs = {name: folder / "logs" / f"{name.replace('/', '-')}.log" for name in jobs}
+    display = Display()
+    with terminations(), display.rows() as show:
+        try:
+            while waiting or running:
+                while waiting and len(running) < limit:
+                    name = waiting.pop(0)
+                    script, *arguments = jobs[name]
+                    logs[name].parent.mkdir(parents=True, exist_ok=True)
+                    with logs[name].open("ab") as log:
+                        running[name] = subprocess.Popen(
+                            [sys.executable, str(SCRIPTS / script), *arguments],
+                            stdin=subprocess.DEVNULL,
+                            stdout=log,
+                            stderr=log,
+                            env=os.environ | {"OMP_NUM_THREADS": str(threads)},
+                            process_group=0,  # a terminal's interrupt would reach it twice, and lose the step
+                        )
+                for name in [name for name, process in running.items() if process.poll() is not None]:
+                    if status := running.pop(name).returncode:
+                        line = logs[name].read_text(errors="replace").strip().rpartition("\n")[2]
+                        failed[name] = f"killed by signal {-status}" if status < 0 else line
+                        display.say(f"failed: {name}: {failed[name]}", style="red")
+                shares = {name: _trained_share(folder / name) for name in running}
+                done = len(jobs) - len(waiting) - len(running) + sum(shares.values())
+                show([Row(title, done / len(jobs)), *(Row(name, share) for name, share in shares.items())])
+                time.sleep(POLL_SECONDS)
+        except KeyboardInterrupt:
+            for process in running.values():
+                process.terminate()
+            for process in running.values():
+                process.wait()
+            raise KeyboardInterrupt("Stopped. Finished work is kept; the same command continues.") from None
+    return failed
+
+
+def _results(run: Run, folder: Path, senteval: Evaluation) -> Path:
+    """Folder of SentEval results: the run's own, or one below it for another protocol or pooling."""
+    parts = [senteval.protocol, *(re.sub(r"\W+", "-", text) for text in run.evaluation)]
+    return folder / run_name(run) / ("" if parts == ["default"] else "-".join(["senteval", *parts]))
+
+
+def _collect(runs: Sequence[Run], folder: Path, senteval: Evaluation | None) -> pd.DataFrame:
+    rows = []
+    for run in runs:
+        path = folder / run_name(run)
+        results = _results(run, folder, senteval) if senteval else folder
+        row: dict[str, Any] = {**run.labels, "seed": run.seed, "run": path.name, "weights": "", "tokens": 0}
+        row["results"] = str(results)
+        scores = flatten(_read_scores(results)) if senteval else {}
+        if (path / EXPORT).is_dir():
+            facts = read_run(path)
+            row |= {key: facts[key] for key in ("weights", "tokens")}
+            scores |= {} if run.evaluation else facts["trained"]
+        if scores:
+            rows.append(row | scores)
+    return pd.DataFrame(rows)
+
+
+def _read_scores(folder: Path) -> Mapping[str, Any]:
+    return read_results(folder).tasks if (folder / FILE).exists() else {}
+
+
+def _room(threads: int) -> int:
+    import torch
+
+    from data.tokenising import cores
+
+    return 1 if torch.cuda.is_available() else max(1, cores() // threads)
+
+
+def _trained_share(folder: Path) -> float:
+    with suppress(Exception):  # nothing is written yet, or half a line
+        last = json.loads((folder / "timings.jsonl").read_text().splitlines()[-1])
+        return float(last["step"] / last["steps"])
+    return 0.0
+
+
+_compose = cache(compose)
+
+
+@cache
+def _digest_weights(name: str) -> str:
+    """Digest of the weights of a bundled encoder or of a folder; of another name, that of all bundled ones."""
+    bundled = ROOT / "encoders" / "checkpoints"
+    folder = next((path for path in (bundled / name, Path(name)) if path.is_dir()), bundled)
+    files = sorted(folder.rglob("*.safetensors"))
+    return _digest([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
+
+
+def _version(target: str) -> list[str]:
+    """Version of an objective, read from its source, because an import takes seconds."""
+    source = ROOT / f"{target.rpartition('.')[0].replace('.', '/')}.py"
+    return re.findall(r"^    version = (\d+)", source.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def _name(title: str, decisive: Any, seed: str = "") -> str:
+    tail = f"-{seed}{_digest(decisive)}"
+    return re.sub(r"[^\w.]+", "-", title)[: LONGEST_NAME - len(tail)] + tail
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:10]

@@ -1,0 +1,174 @@
+"""Every figure and table: runs at both sizes, drawing and claims on invented scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis import frames
+from analysis.claims import decide
+from analysis.papers import CATALOGUE, declutr
+from analysis.papers.base import Options, Reproduction, sweep
+from analysis.reporting.printed import paper_rows
+from analysis.senteval.averages import RULES
+from analysis.senteval.records import PUBLISHED
+from data.errors import UserError
+
+TRAINED = [item for item in CATALOGUE.values() if item.rows]
+ON_SENTEVAL = [item for item in TRAINED if item.scores and not item.needs]
+# Planned from the papers' grids: number of encoders at teaching and at the paper's size, with all files named.
+COUNTS = {
+    "declutr/2a": (18, 60), "declutr/2b": (18, 60), "declutr/2c": (18, 90), "declutr/3": (30, 60),
+    "declutr/table2": (9, 5), "declutr/table4": (27, 9), "declutr_v1/2a": (18, 20), "declutr_v1/3": (30, 60),
+    "declutr_v1/s1a": (21, 9), "declutr_v1/s1b": (27, 16), "declutr_v1/table_s5": (6, 4),
+    "conssent/fig1": (54, 30), "conssent/table2": (33, 11), "suite/objectives": (27, 27),
+}  # fmt: skip
+
+
+def options(size: str, **more: object) -> Options:
+    return Options(budget=size, vectors="v.txt", nli="{path: n.tsv}", **more)  # type: ignore[arg-type]
+
+
+def ids(item: object) -> str:
+    return item.id if isinstance(item, Reproduction) else str(item)
+
+
+def wide(item: Reproduction) -> pd.DataFrame:
+    """Returns invented scores of all metrics for the teaching runs of a figure or table."""
+    rng = np.random.default_rng(0)
+    metrics = {"recall@1", "probe_word_content", "probe_bigram_shift"}
+    for metric in {*item.scores.values(), "declutr_downstream_with_snli_dev", "probing_dev"}:
+        rule = RULES.get(metric)
+        parts = [f"{task}.{name}" for group in rule.groups for task, name in group.items()] if rule else [metric]
+        metrics |= {
+            f"{part.partition('.')[0]}.{name}" for part in parts for name in part.partition(".")[2].split("+")
+        }
+    metrics |= {f"{metric.partition('.')[0]}.test" for metric in metrics if "." in metric}
+    rows = [
+        {
+            **run.labels,
+            "seed": run.seed,
+            "run": str(number),
+            **{metric: 60 + rng.normal() for metric in sorted(metrics)},
+        }
+        for number, run in enumerate(item.runs(options("teaching")))
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_names_are_unique_and_titles_are_given() -> None:
+    assert len(CATALOGUE) == 41
+    assert all(item.title and item.id == name for name, item in CATALOGUE.items())
+
+
+@pytest.mark.parametrize("item", TRAINED, ids=ids)
+def test_runs_are_planned_at_each_size(item: Reproduction) -> None:
+    for size in item.sizes:
+        runs = item.runs(options(size))
+        assert len({tuple(run.labels) for run in runs}) == 1
+        assert len({(*run.labels.values(), run.seed) for run in runs}) == len(runs)
+        for run in runs:
+            trained = run.members or () if run.members else () if run.model else (run,)
+            assert bool(run.overrides) + bool(run.model) + bool(run.members) == 1
+            assert all(f"seed={run.seed}" in part.overrides for part in trained)
+        if item.id in COUNTS:
+            assert len(runs) == COUNTS[item.id][size == "paper"]
+        assert {run.seed for run in item.runs(options(size, seeds=[7, 8]))} == {7, 8}
+
+
+@pytest.mark.parametrize("item", ON_SENTEVAL, ids=ids)
+def test_figures_are_drawn_tables_made_and_claims_decided(item: Reproduction, tmp_path: Path) -> None:
+    frame = wide(item)
+    for scores in (item.scores, item.quick):
+        long = item.long(frame, options("teaching", runs=tmp_path)) if item.long else frames.tidy(frame, scores)
+        assert len(decide(item.claims, long)) == len(item.claims)
+    if item.draw:
+        marks = item.marks(frame) if item.printed else None
+        assert item.draw(long, title=item.title, ylabel=item.ylabel, note="", printed=marks).get_axes()
+    else:
+        table = item.table(frame, options("teaching")) if item.table else item.score_table(frame)
+        assert {*frame["row"].unique()} <= {*table.index} and len(table.columns)
+
+
+def test_a_share_scales_the_flops_of_the_command_line() -> None:
+    runs = declutr.grid(Options(flops=1e12))
+    shares = {run.labels["P"]: text for run in runs for text in run.overrides if text.startswith("budget.flops=")}
+    assert shares == {"1": "budget.flops=7.2e+11", "2": "budget.flops=1e+12", "4": "budget.flops=1.55e+12"}
+    assert not any(
+        "budget.flops" in text for run in declutr.grid(Options(budget="paper")) for text in run.overrides
+    )
+
+
+def test_sweeps_combine_axes_in_order() -> None:
+    axes = {"a": {"x": "p=1 r={s: 2, t: 3}", "y": ""}, "b": {"": "", "z": "q=2"}}
+    runs = sweep("o=1", axes, lambda labels: "m=3" if labels["a"] == "x" or labels["b"] else None)
+    assert [tuple(run.labels.values()) for run in runs] == [("x", ""), ("x", "z"), ("y", "z")]
+    assert runs[1].overrides == ("o=1", "p=1", "r={s: 2, t: 3}", "q=2", "m=3")
+
+
+def test_printed_values_stand_at_their_places() -> None:
+    item = CATALOGUE["declutr_v1/3"]
+    marks = item.marks(wide(item)).set_index("model")["score"]
+    printed = {
+        row.model: row.cells["", "declutr_downstream_with_snli_dev"].value
+        for row in paper_rows("declutr_v1", "dev")
+    }
+    assert marks.to_dict() == {name: printed[name] for name in declutr.MODELS}
+
+
+def test_a_table_has_means_over_seeds_above_printed_rows() -> None:
+    item = CATALOGUE["declutr/table2"]
+    frame = wide(item)
+    table = item.score_table(frame)
+    scores = frame.loc[frame["row"] == "DeCLUTR", "TREC.test"]
+    assert table.loc["DeCLUTR", "TREC.test"] == f"{scores.mean():.2f} ± {scores.std():.2f}"
+    assert float(table.loc["GloVe (printed)", "TREC.test"]) == 83.0
+    quick = item.score_table(frame[["row", "seed", "run", "recall@1"]])
+    assert list(quick.index) == ["word vectors", "Transformer", "DeCLUTR"]
+
+
+def test_sampled_lengths_follow_their_density() -> None:
+    lengths = declutr.span_lengths(pd.DataFrame(), Options()).groupby("span")["score"]
+    for (_, drawn), mean in zip(lengths, declutr.SPANS.mean_lengths(), strict=True):
+        assert drawn.mean() == pytest.approx(mean, abs=5) and drawn.between(32, 512).all()
+
+
+def test_parameters_are_those_of_published_models() -> None:
+    item = CATALOGUE["declutr/table1"]
+    assert item.table
+    table = item.table(pd.DataFrame(), Options())
+    assert (
+        table.loc["DeCLUTR-small", "parameters"] == "82.2M" and table.loc["DeCLUTR-base", "embedding_dim"] == 768
+    )
+
+
+class Corpus:
+    def __init__(self, *texts: str) -> None:
+        self.documents = texts
+
+    def texts(self) -> list[str]:
+        return list(self.documents)
+
+
+@pytest.mark.parametrize("gap", [40, 80])
+def test_examples_of_spans_have_each_view(gap: int) -> None:
+    lengths = {"min_length": 10, "max_length": 40, "anchor_beta": (4, 2), "positive_beta": (2, 4), "gap": gap}
+    documents = [" ".join(f"{name}{number}" for number in range(400)) for name in "ab"]
+    table = declutr.examples({"objective": lengths}, Corpus(*documents))
+    assert set(table.index) == {"overlapping", "adjacent", "subsumed"}
+    assert table.loc["subsumed", "positive"] in table.loc["subsumed", "anchor"]
+    first, hard = (int(table.loc["adjacent", name].split()[0][1:]) for name in ("anchor", "hard negative"))
+    assert abs(first - hard) >= gap
+    assert (table["easy negative"].str[0] != table["anchor"].str[0]).all()
+    with pytest.raises(UserError):
+        declutr.examples({"objective": lengths}, Corpus(documents[0]))
+
+
+def test_every_average_of_a_figure_exists() -> None:
+    for item in CATALOGUE.values():
+        for metric in item.scores.values():
+            assert metric in RULES or metric.partition(".")[0] in PUBLISHED
+    assert frames.measure(wide(CATALOGUE["declutr/2a"]), "declutr_downstream_dev").whole

@@ -1,0 +1,146 @@
+"""Composing, checking and building configurations, without commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypedDict, Unpack
+
+import pytest
+from pydantic import Field
+
+from data.errors import UserError
+from experiments import config
+from experiments.config import check, compose, merge, parse, schema
+from tests.experiments import tiny
+
+
+def keys(*overrides: str) -> list[str]:
+    """Returns the keys of the errors of a run's overrides."""
+    with pytest.raises(UserError) as error:
+        check(compose(overrides))
+    return [each.key for each in error.value.errors]
+
+
+class Inner:
+    def __init__(self, *, size: Annotated[int, Field(ge=1)], name: str = "a") -> None: ...
+
+
+class Base:
+    def __init__(self, *, rate: float = 1.0, inner: Annotated[Mapping[str, Any], Inner] | None = None) -> None: ...
+
+
+class Outer(Base):
+    def __init__(self, *, names: list[str] | None = None, path: Path | None = None, **options: Any) -> None: ...
+
+
+class Options(TypedDict, total=False):
+    limit: Annotated[int, Field(le=9)]
+
+
+def function(*, out: Path, **options: Unpack[Options]) -> None: ...
+
+
+def test_arguments_are_those_of_base_classes_and_typed_dictionaries() -> None:
+    assert [*schema(Outer).model_fields] == ["names", "path", "rate", "inner"]
+    assert [*schema(function).model_fields] == ["out", "limit"]
+    assert parse(function, {"out": "a/b", "limit": 3}) == {"out": Path("a/b"), "limit": 3}
+
+
+@pytest.mark.parametrize(
+    ("values", "wrong"),
+    [
+        ({"rate": "2"}, ["x.rate"]),
+        ({"rate": float("nan")}, ["x.rate"]),
+        ({"rate": True}, ["x.rate"]),
+        ({"names": "a"}, ["x.names"]),
+        ({"names": [1], "rat": 1}, ["x.names", "x.rat"]),
+        ({"inner": {}}, ["x.inner.size"]),
+        ({"inner": {"size": 0, "nam": 1}}, ["x.inner.nam", "x.inner.size"]),
+        ({"inner": 3}, ["x.inner"]),
+    ],
+)
+def test_values_are_checked_against_a_constructor(values: Mapping[str, Any], wrong: list[str]) -> None:
+    assert parse(Outer, {"rate": 2, "inner": {"size": 3}}) == {"rate": 2, "inner": {"size": 3}}
+    with pytest.raises(UserError) as error:
+        parse(Outer, values, "x")
+    assert sorted(each.key for each in error.value.errors) == wrong
+
+
+def test_all_mistakes_are_reported_together_and_name_the_nearest_key() -> None:
+    wrong = ["sede=1", "objective.temprature=1", "objective.gap=-1", "budget.steps=1.5", "checkpoint.evry=2"]
+    assert {*keys(*wrong, "corpus=text")} == {
+        "sede", "objective.temprature", "objective.gap", "budget.steps", "checkpoint.evry", "corpus.path"
+    }  # fmt: skip
+    with pytest.raises(UserError, match=r"objective\.temperature"):
+        check(compose(["objective.temprature=1"]), {"objective.temprature"})
+
+
+def test_a_choice_brings_its_keys_and_the_command_line_wins() -> None:
+    values = compose(["objective=nli", "optimizer=adam", "optimizer.lr=2"])
+    assert values["optimizer"]["_target_"] == "experiments.optimizer.Adam"
+    assert values["optimizer"]["lr"] == 2
+    assert values["gradient_norm"] == 5.0
+    assert values["names"]["objective"] == "nli"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "more", "merged"),
+    [
+        (["a=1", "b=2"], ["a=3"], ["b=2", "a=3"]),
+        (["encoder=gru", "encoder.hidden=8", "seed=1"], ["encoder=bundled"], ["seed=1", "encoder=bundled"]),
+        (["++encoder.hidden=8"], ["encoder.hidden=9"], ["encoder.hidden=9"]),
+    ],
+)
+def test_later_overrides_replace_earlier_ones(overrides: list[str], more: list[str], merged: list[str]) -> None:
+    assert merge(overrides, more) == merged
+
+
+@pytest.mark.parametrize("name", ["plain", "my runs, (v=2) 'quoted' \"two\" é"])
+def test_quoted_paths_arrive_as_they_are(name: str, tmp_path: Path) -> None:
+    assert compose([f"run_dir={config.quote(tmp_path / name)}"])["run_dir"] == str(tmp_path / name)
+
+
+def test_a_folder_of_an_encoder_is_opened_by_its_class(tmp_path: Path) -> None:
+    export = config.CONFIGS.parents[1] / "encoders" / "checkpoints" / "declutr-mini"
+    values = compose([f"encoder={export}", "encoder.pooling=cls"])
+    assert values["encoder"]["_target_"] == "encoders.transformer.Transformer"
+    assert (values["encoder"]["path"], values["encoder"]["pooling"]) == (str(export), "cls")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "encoder.json").write_text('{"class": "encoders.gru.GRU"}')
+    values = compose([f"encoder={tmp_path / 'mine'}"])
+    assert values["encoder"]["_target_"] == "encoders.gru.GRU"
+    assert values["names"]["encoder"] == "mine"
+
+
+def test_own_yaml_folders_are_searched(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nseed: 7\n")
+    assert compose([f"hydra.searchpath=['file://{tmp_path}']", "+experiment=mine"])["seed"] == 7
+
+
+@pytest.mark.parametrize(
+    ("group", "target"),
+    [
+        ("objective", "os.system"),
+        ("objective", "objectives.base.Objective"),
+        ("objective", "objectives.functional.nt_xent"),
+        ("objective", "encoders.gru.GRU"),
+        ("schedule", "experiments.schedules.os"),
+        ("corpus", "data.sources.nothing.Here"),
+    ],
+)
+def test_a_target_is_a_subclass_of_its_groups_base_class(group: str, target: str) -> None:
+    with pytest.raises(UserError):
+        config.build({"_target_": target}, group)
+
+
+def test_a_resumed_run_keeps_its_settings(tmp_path: Path) -> None:
+    values = tiny.compose(tmp_path) | {"run_dir": str(tmp_path)}
+    from experiments.run_folder import write_config
+
+    write_config(tmp_path, values)
+    again = compose([f"resume={tmp_path}", "device=cpu", "cache=elsewhere", "budget.steps=9"])
+    check(again)
+    assert (again["cache"], again["budget"]["steps"], again["objective"]) == ("elsewhere", 9, values["objective"])
+    assert keys(f"resume={tmp_path}", "seed=2", "objective.temperature=1") == ["objective.temperature", "seed"]
