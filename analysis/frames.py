@@ -15,7 +15,7 @@ import pandas as pd
 
 from analysis.senteval.averages import RULES, Rule, average, average_title
 from analysis.senteval.records import PUBLISHED
-from data.display import printable
+from data.display import flatten, printable
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,9 @@ class Measure:
     tasks: tuple[str, ...] = ()
 
 
-def flatten(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+def numeric_scores(record: Mapping[str, Any]) -> dict[str, float]:
     """Returns the numbers in nested mappings by their dotted keys."""
-    numbers: dict[str, float] = {}
-    for key, value in record.items():
-        if isinstance(value, Mapping):
-            numbers |= flatten(value, f"{prefix}{key}.")
-        elif isinstance(value, (int, float)):
-            numbers[f"{prefix}{key}"] = value
-    return numbers
+    return {key: value for key, value in flatten(record) if isinstance(value, (int, float))}
 
 
 def measure(frame: pd.DataFrame, metric: str) -> Measure:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from data.display import flatten
 from encoders.folder import NO_LIMIT
 from encoders.pooling import POOLINGS
 
@@ -227,12 +228,3 @@ def _cell(value: Any) -> str:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
-
-
-def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields each value in nested mappings with its dotted key ("part.size"), after ``prefix``."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value

@@ -93,7 +93,7 @@ def call_with_hydra(
             values.append(job(resolve(config, HydraConfig.get())))
         except Exception as error:
             failures.append(error)  # raised below, as Hydra would print more than its line
-            if HydraConfig.get().mode == RunMode.MULTIRUN and (answer := describe(error)):
+            if HydraConfig.get().mode == RunMode.MULTIRUN and (answer := exit_answer(error)):
                 print(answer[1], file=sys.stderr)
                 failures[-1] = SystemExit(answer[0])
             if os.getpid() != process:
@@ -109,7 +109,7 @@ def call_with_hydra(
             if report is not None and len(values) > 1:
                 report(values)
         if failures:
-            raise failures[0]
+            raise next((error for error in failures if not isinstance(error, SystemExit)), failures[0])
 
 
 def read_arguments(name: str) -> tuple[list[str], list[str]]:
@@ -174,14 +174,14 @@ def rendered_errors() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the exit flushes into it again
         sys.exit(141)
     except BaseException as error:
-        answer = describe(error)
+        answer = exit_answer(error)
         if answer is None:
             raise
         print(answer[1], file=sys.stderr)
         sys.exit(answer[0])
 
 
-def describe(error: BaseException) -> tuple[int, str] | None:
+def exit_answer(error: BaseException) -> tuple[int, str] | None:
     """Returns exit status and message of an error that the user can fix, None for others."""
     status, text = UserError.status, str(error)
     if isinstance(error, KeyboardInterrupt):

@@ -20,7 +20,8 @@ import experiments  # noqa: F401  # reports missing packages
 import pandas as pd
 from pydantic import Field
 
-from analysis.model_names import EXPORT, Names
+from analysis.model_names import EXPORT, Names, run_folder
+from analysis.senteval.protocols import ProtocolName
 from data.errors import UnfitError, UserError, UserErrors
 from data.ranges import Count, Seed, Threads
 from experiments.command import call_command
@@ -31,8 +32,8 @@ from experiments.sweep import (
     Run,
     complete,
     configuration,
-    describe,
     describe_length,
+    describe_runs,
     find_senteval,
     run_name,
     sweep,
@@ -67,7 +68,7 @@ def compare(
     queries: Names | None,
     data: str | None,
     tasks: Names | None,
-    protocol: Literal["default", "prototyping", "conssent", "gensen", "simcse"],
+    protocol: ProtocolName,
     jobs: Threads,
     threads: Threads,
     runs: str,
@@ -94,8 +95,7 @@ def compare(
     base = [f"budget={budget}", *([] if has_length else [f"budget.tokens={tokens}"])]
     axes = {
         group: {
-            Path(name.removesuffix("/encoder")).name: [f"{group}={name}", *settings.get(name, ())]
-            for name in names
+            (run_folder(name) or Path(name)).name: [f"{group}={name}", *settings.get(name, ())] for name in names
         }
         for group, names in (("objective", objectives), ("encoder", encoders))
     }
@@ -104,7 +104,7 @@ def compare(
     by_name, folder = {run_name(run): run for run in planned}, Path(runs)
     check(configuration(planned[0]), keys)
     if dry_run:
-        print(describe(planned))
+        print(describe_runs(planned))
         return
     senteval = find_senteval(data, protocol, tasks)
     lengths, impossible = set[str](), dict[str, str]()

@@ -18,6 +18,8 @@ import hydra
 from omegaconf import DictConfig, OmegaConf
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from analysis.model_names import EXPORT, run_folder
+from analysis.runs import NAMES
 from data.errors import UserError, UserErrors, reading
 from data.files import read_json, read_yaml
 
@@ -32,8 +34,6 @@ BASES = {  # base class of each component
     "encoder": "encoders.base.Encoder",
 }
 HEAVY = ("optimizer", "objective", "encoder")  # their modules import torch, which takes seconds
-NAMES = ("objective", "encoder", "corpus", "budget")  # choices that name a run in tables
-EXPORT = "encoder"  # folder of the exported encoder in a run folder
 # Keys of a resumed run that may differ from those of its folder.
 RESUME = ("resume", "cache", "device", "processes", "threads", "workers", "trackers", "verbose", "budget.steps")
 # Keys of the encoder beside warm_start; all others are those of the encoder that the run starts from.
@@ -179,9 +179,8 @@ def resolve(config: DictConfig, hydra_config: Any) -> dict[str, Any]:
         return restore_config(Path(str(values["resume"])).expanduser(), values, keys)
     values["names"] = names = {key: hydra_config.runtime.choices.get(key) for key in NAMES}
     encoder = values.get("encoder") or {}
-    names["encoder"] = Path(
-        str(encoder.get("path") or encoder.get("name") or names["encoder"]).removesuffix("/encoder")
-    ).name
+    model = str(encoder.get("path") or encoder.get("name") or names["encoder"])
+    names["encoder"] = (run_folder(model) or Path(model)).name
     if values.get("warm_start") is not None:
         folder = Path(str(values["warm_start"])).expanduser()
         with reading("finished run", folder):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Unpack
+from typing import Annotated, Any, Unpack
 
 import torch
 from pydantic import Field
@@ -17,7 +17,7 @@ from analysis.models import ModelOptions, model_name, open_encoder, resolve_devi
 from analysis.reporting.rendering import rich_table
 from analysis.reporting.tables import comparison
 from analysis.senteval.display import progress_on
-from analysis.senteval.protocols import PROTOCOLS
+from analysis.senteval.protocols import PROTOCOLS, ProtocolName
 from analysis.senteval.results import FILE, Results
 from data.display import wide_console
 from data.errors import UserError, UserErrors
@@ -39,7 +39,7 @@ def evaluate(
     data: str | None = None,
     probing: str | None = None,
     tasks: Names | None = None,
-    protocol: Literal["default", "prototyping", "conssent", "gensen", "simcse"] = "default",
+    protocol: ProtocolName = "default",
     hidden: Annotated[int, Field(ge=0, le=WIDEST)] | None = None,
     dropout: Below1 | None = None,
     folds: Annotated[int, Field(ge=2, le=1000)] | None = None,

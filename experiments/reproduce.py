@@ -23,13 +23,14 @@ from analysis.model_names import Names
 from analysis.papers import CATALOGUE
 from analysis.papers.base import Options, Reproduction, Run
 from analysis.plots import save
+from analysis.senteval.protocols import ProtocolName
 from data.errors import UserError, UserErrors, reading
 from data.files import atomic_write
 from data.ranges import Existing, Seed, Threads
 from data.sources.inference import Inference
 from experiments.command import call_command
 from experiments.config import build, check, compose, merge, override_key, quote, unknown
-from experiments.sweep import UNITS, Evaluation, complete, configuration, describe, find_senteval
+from experiments.sweep import UNITS, Evaluation, complete, configuration, describe_runs, find_senteval
 
 RESERVED = ("seed", "run_dir", "resume", "evaluation")  # keys of run.py that this command sets
 LENGTHS = [f"budget.{unit}" for unit in UNITS]
@@ -46,7 +47,7 @@ def reproduce(
     data: str | None,
     probing: Existing | None,
     tasks: Names | None,
-    protocol: Literal["default", "prototyping", "conssent", "gensen", "simcse"] | None,
+    protocol: ProtocolName | None,
     vectors: Existing | None,
     nli: Annotated[Mapping[str, Any], Inference] | None,
     jobs: Threads | None,
@@ -92,7 +93,7 @@ def reproduce(
     if overrides and not (planned or item.examples):
         raise UserError(f"{figure} trains nothing", key=override_key(overrides[0]))
     if dry_run:
-        print(f"{figure}: {item.title}\n{describe(planned)}")
+        print(f"{figure}: {item.title}\n{describe_runs(planned)}")
         return
     if item.needs and not data:
         raise UserError(f"{figure} needs {item.needs}", key="data")

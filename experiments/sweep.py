@@ -25,7 +25,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.frames import flatten
+from analysis.frames import numeric_scores
 from analysis.papers.base import Run
 from analysis.papers.base import sweep as sweep
 from analysis.runs import comparable, read_run
@@ -98,7 +98,7 @@ def configuration(run: Run) -> dict[str, Any]:
     return _compose(tuple(text for text in run.overrides if override_key(text) != "seed")) | {"seed": run.seed}
 
 
-def describe(runs: Sequence[Run]) -> str:
+def describe_runs(runs: Sequence[Run]) -> str:
     """Returns a line for each run: its name, length, and overrides that not all runs have.
 
     Nothing is built.
@@ -249,7 +249,7 @@ def _collect(runs: Sequence[Run], folder: Path, senteval: Evaluation | None) -> 
         results = _results(run, folder, senteval) if senteval else folder
         row: dict[str, Any] = {**run.labels, "seed": run.seed, "run": path.name, "weights": "", "tokens": 0}
         row["results"] = str(results)
-        scores = flatten(_read_scores(results)) if senteval else {}
+        scores = numeric_scores(_read_scores(results)) if senteval else {}
         if (path / EXPORT).is_dir():
             facts = read_run(path)
             row |= {key: facts[key] for key in ("weights", "tokens")}

@@ -40,18 +40,18 @@ class Attack:
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "tiny"
     tiny().save(folder)
     return folder
 
 
 @pytest.fixture
-def model(saved: Path, tmp_path: Path) -> Path:
+def model(saved_encoder: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "model"
     with atomic_folder(folder) as unfinished:
-        for path in saved.rglob("*"):
-            target = unfinished / path.relative_to(saved)
+        for path in saved_encoder.rglob("*"):
+            target = unfinished / path.relative_to(saved_encoder)
             target.mkdir() if path.is_dir() else target.write_bytes(path.read_bytes())
     return folder
 

@@ -22,7 +22,7 @@ import pandas as pd
 
 from analysis import plots
 from analysis.claims import Check, Claim, about_equal, at_most, best, greater, peak_inside
-from analysis.frames import flatten
+from analysis.frames import numeric_scores
 from analysis.papers.base import Options, Reproduction, Run, sweep
 from analysis.senteval.records import PROBING
 from data.errors import UserError
@@ -106,7 +106,7 @@ def add_ensembles(axis: str, frame: pd.DataFrame, options: Options) -> pd.DataFr
     for seed, group in best.groupby("seed"):
         if len(group) == len(TASKS):
             with TemporaryDirectory() as out:
-                scores = flatten(ensemble([*group["results"]], Path(out), tasks).tasks)
+                scores = numeric_scores(ensemble([*group["results"]], Path(out), tasks).tasks)
             rows.append(pd.DataFrame([{axis: ENSEMBLE, "k": "", "run": "", "seed": seed, **scores}]))
     return pd.concat(rows, ignore_index=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+ProtocolName = Literal["default", "prototyping", "conssent", "gensen", "simcse"]
 SEED = 1111  # seed of every fit and split, in the toolkit and in all papers that use it
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.frames import as_markdown, axes, flatten, measure, tidy
+from analysis.frames import as_markdown, axes, measure, numeric_scores, tidy
 from analysis.senteval.averages import RULES, average
 
 
@@ -16,9 +16,13 @@ def wide(*scores: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_flatten_keeps_the_numbers_of_nested_mappings() -> None:
+def test_numeric_scores_keep_the_numbers_of_nested_mappings() -> None:
     record = {"kind": "split", "test": 80, "l2": [0.1], "pearson": {"all": 70.5, "mean": None}, "comparable": True}
-    assert flatten({"STS12": record}) == {"STS12.test": 80, "STS12.pearson.all": 70.5, "STS12.comparable": True}
+    assert numeric_scores({"STS12": record}) == {
+        "STS12.test": 80,
+        "STS12.pearson.all": 70.5,
+        "STS12.comparable": True,
+    }
 
 
 def test_a_sum_of_metrics_is_their_mean_and_needs_both() -> None:

@@ -44,7 +44,7 @@ def test_a_weighted_bag_of_words_is_opened_and_named(tmp_path: Path) -> None:
     assert not np.allclose(weighted, [[2, 3]])
 
 
-def opened(*models: object, **options: Any) -> list[Model]:
+def list_models(*models: object, **options: Any) -> list[Model]:
     return list(open_models([*map(str, models)], cache=None, **options))
 
 
@@ -52,10 +52,10 @@ def test_models_are_opened_and_named(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "declutr-1"
     tiny().save(run / "encoder")
     (run / "config.yaml").write_text("")
-    for model in opened(run, run / "encoder"):
+    for model in list_models(run, run / "encoder"):
         assert model.name == "declutr-1" and not model.encoder.training  # type: ignore[union-attr]
     (run / "config.yaml").unlink()
-    [without_config] = opened(run / "encoder")
+    [without_config] = list_models(run / "encoder")
     assert without_config.name == "declutr-1/encoder"
     assert without_config.facts()["fingerprint"] == model.facts()["fingerprint"]
 
@@ -64,13 +64,13 @@ def test_two_models_are_opened_side_by_side(tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 2)):
         torch.manual_seed(seed)
         tiny().save(tmp_path / name)
-    [a, b, both] = opened(tmp_path / "a", tmp_path / "b", f"{tmp_path / 'a'}+{tmp_path / 'b'}")
+    [a, b, both] = list_models(tmp_path / "a", tmp_path / "b", f"{tmp_path / 'a'}+{tmp_path / 'b'}")
     assert both.name == f"{a.name}+{b.name}" and isinstance(both.encoder, Concatenated)
     np.testing.assert_array_equal(both.rows(["a b"]), np.hstack([a.rows(["a b"]), b.rows(["a b"])]))
     lower = open_encoder(f"{tmp_path / 'a'}+{tmp_path / 'b'}", precision="bf16")
     assert fingerprint(lower) != both.fingerprint  # a cache keeps the vectors apart
     tiny().save(tmp_path / "a+b")
-    [plain] = opened(tmp_path / "a+b")
+    [plain] = list_models(tmp_path / "a+b")
     assert not isinstance(plain.encoder, Concatenated)
     with pytest.raises(UserError):
         open_encoder(f"{tmp_path / 'a'}+random_vectors")
@@ -78,7 +78,7 @@ def test_two_models_are_opened_side_by_side(tmp_path: Path) -> None:
 
 def test_options_apply_only_to_models_that_have_them(tmp_path: Path) -> None:
     tiny().save(tmp_path / "encoder")
-    pooled, random = opened(tmp_path / "encoder", "random_vectors", pooling="max", precision="bf16", layers=1)
+    pooled, random = list_models(tmp_path / "encoder", "random_vectors", pooling="max", precision="bf16", layers=1)
     assert pooled.name == f"{tmp_path.name}/encoder, layers 1, bf16, max" and random.name == "random_vectors"
 
 

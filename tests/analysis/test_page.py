@@ -65,7 +65,7 @@ def test_tokens_to_be_predicted_show_their_originals() -> None:
     ]
 
 
-def rows_of(objective: Objective, unit: np.ndarray) -> list[Row]:
+def sample_rows(objective: Objective, unit: np.ndarray) -> list[Row]:
     example = objective.sample(unit, FORMAT, generator(1))
     tokens, sources = objective.collate([example], FORMAT).tokens, objective.sources(example)
     masked = "mlm" in objective.part_names
@@ -81,7 +81,7 @@ def rows_of(objective: Objective, unit: np.ndarray) -> list[Row]:
 def test_spans_are_where_they_were_sampled_in_text_that_repeats_itself() -> None:
     objective, unit = Declutr(min_length=4, max_length=8), np.tile(np.arange(5, 9), 20)
     example = objective.sample(unit, FORMAT, generator(1))
-    rows = rows_of(objective, unit)
+    rows = sample_rows(objective, unit)
     assert [row.span for row in rows] == [(*span,) for spans in example.spans for span in spans]
     assert {row.role for row in rows} == {"anchor 1", "anchor 2", *(f"positive {i}" for i in (1, 2, 3, 4))}
     stretches = page.split_by_spans(Example(words(unit), rows, {}))
@@ -91,7 +91,7 @@ def test_spans_are_where_they_were_sampled_in_text_that_repeats_itself() -> None
 
 
 def test_parts_of_a_sentence_are_bars() -> None:
-    first, second = rows_of(ConsSent(task="C", k=2), np.arange(5, 15))
+    first, second = sample_rows(ConsSent(task="C", k=2), np.arange(5, 15))
     assert first.span and second.span and (first.span[0], first.span[1], second.span[1]) == (0, second.span[0], 10)
 
 

@@ -50,7 +50,7 @@ def ids(tokenizer: Any, text: str) -> list[int]:
     return tokenizer(text, add_special_tokens=False).input_ids
 
 
-def opened(cache: Path, pairs: list[Pair] = PAIRS, **options: Any) -> PairStore:
+def open_pairs(cache: Path, pairs: list[Pair] = PAIRS, **options: Any) -> PairStore:
     return prepare_pairs(Listed(pairs, **options), ENGLISH, TARGET, cache=cache)
 
 
@@ -115,7 +115,7 @@ def test_parts_follow_first_source_group_and_own_part(tmp_path: Path) -> None:
     parts: list[Part] = ["train", "dev"]
     assigned = [pair._replace(part=parts[i % 2]) for i, pair in enumerate(PAIRS)]
     for number, pairs in enumerate((PAIRS, groups, assigned)):
-        store = opened(tmp_path / str(number), pairs, dev_fraction=0.3)
+        store = open_pairs(tmp_path / str(number), pairs, dev_fraction=0.3)
         source = Listed(pairs, dev_fraction=0.3)
         for part in parts:
             chosen = store.select(part).indices.tolist()
@@ -128,13 +128,13 @@ def test_parts_follow_first_source_group_and_own_part(tmp_path: Path) -> None:
 
 
 def test_one_store_serves_all_dev_fractions(tmp_path: Path) -> None:
-    few, many = opened(tmp_path, dev_fraction=0.1), opened(tmp_path, dev_fraction=0.4)
+    few, many = open_pairs(tmp_path, dev_fraction=0.1), open_pairs(tmp_path, dev_fraction=0.4)
     assert few.folder == many.folder
     assert set(few.select("dev").indices) < set(many.select("dev").indices)
 
 
 def test_pairs_are_selected_by_lengths_of_source_and_target(tmp_path: Path) -> None:
-    store = opened(tmp_path, dev_fraction=0.0)
+    store = open_pairs(tmp_path, dev_fraction=0.0)
     store.source_lengths[3], store.target_lengths[[5, 6]] = 0, 0  # the tokenizers have no token for these texts
     chosen = store.select("train")
     assert chosen.indices.tolist() == [i for i in range(len(store)) if i not in (3, 5, 6)]
@@ -145,19 +145,19 @@ def test_empty_texts_are_left_out_and_counted(tmp_path: Path) -> None:
     pairs = [Pair(("  one\n two ",), "three"), Pair((" ",), "text"), Pair(("text",), "\t")]
     source = Listed(pairs)
     assert list(source.read()) == [Pair(("one two",), "three")] and source.skipped == {EMPTY: 2}
-    store = opened(tmp_path, pairs)
+    store = open_pairs(tmp_path, pairs)
     assert len(store) == 1 and store.skipped == {EMPTY: 2}
-    assert opened(tmp_path, pairs).skipped == {EMPTY: 2}  # stored, as the texts are not read again
+    assert open_pairs(tmp_path, pairs).skipped == {EMPTY: 2}  # stored, as the texts are not read again
     with pytest.raises(UserError):
-        opened(tmp_path, pairs[1:])
+        open_pairs(tmp_path, pairs[1:])
     with pytest.raises(UserError):
-        opened(tmp_path, [])
+        open_pairs(tmp_path, [])
 
 
 def test_texts_and_tokenizers_are_in_the_fingerprint(tmp_path: Path) -> None:
     stores = [
-        opened(tmp_path),
-        opened(tmp_path, PAIRS[:-1]),
+        open_pairs(tmp_path),
+        open_pairs(tmp_path, PAIRS[:-1]),
         prepare_pairs(Listed(PAIRS), TARGET, TARGET, cache=tmp_path),
         prepare_pairs(Listed(PAIRS), ENGLISH, ENGLISH, cache=tmp_path),
     ]
@@ -177,12 +177,12 @@ def test_a_failure_leaves_no_files(tmp_path: Path) -> None:
 
 
 def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = opened(tmp_path, dev_fraction=0.0)
+    store = open_pairs(tmp_path, dev_fraction=0.0)
     with pytest.raises(UserError):
         store.select("dev")
     monkeypatch.setattr(Listed, "synthetic", True)
     with pytest.raises(UserError):
-        opened(tmp_path, PAIRS[1:], dev_fraction=0.0).select("dev")
+        open_pairs(tmp_path, PAIRS[1:], dev_fraction=0.0).select("dev")
     store.source_lengths[:] = 0
     with pytest.raises(UserError):
         store.select("train")

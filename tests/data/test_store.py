@@ -329,7 +329,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield tmp_path_factory.mktemp("cache")
 
 
-def opened(cache: Path, sentences: Sentences | None = ALL_SENTENCES, workers: int | None = 0) -> TokenStore:
+def open_store(cache: Path, sentences: Sentences | None = ALL_SENTENCES, workers: int | None = 0) -> TokenStore:
     return prepare(
         Listed(PROSE, dev_fraction=0.3), WORD_TOKENIZER, cache=cache, sentences=sentences, workers=workers
     )
@@ -340,14 +340,14 @@ def word_ids(text: str) -> list[int]:
 
 
 def test_units_are_sentences_in_their_order(cache: Path) -> None:
-    store = opened(cache)
+    store = open_store(cache)
     assert [store[i].tolist() for i in range(len(store))] == [word_ids(text) for text in SENTENCES]
     assert store.documents.tolist() == DOCUMENT_NUMBERS
     assert store.lengths.tolist() == [len(word_ids(text)) for text in SENTENCES]
 
 
 def test_the_same_documents_are_held_out_by_both_units(cache: Path) -> None:
-    sentences, documents = opened(cache), opened(cache, None)
+    sentences, documents = open_store(cache), open_store(cache, None)
     assert sentences.folder != documents.folder and documents.documents.tolist() == list(range(120))
     cases: list[tuple[Part, float]] = [("train", 1.0), ("train", 0.4), ("dev", 1.0)]
     for part, fraction in cases:
@@ -361,11 +361,11 @@ def test_the_same_documents_are_held_out_by_both_units(cache: Path) -> None:
 def test_length_rules_count_words_and_share_one_store(cache: Path) -> None:
     words = np.array([len(text.split()) for text in SENTENCES])
     for rules in (Sentences(min_words=3, max_words=64, unique=False), Sentences(min_words=9, max_words=9)):
-        store = opened(cache, rules)
-        assert store.folder == opened(cache).folder
+        store = open_store(cache, rules)
+        assert store.folder == open_store(cache).folder
         for part in PARTS:
             chosen = store.select(part)
-            everything = opened(cache).select(part)
+            everything = open_store(cache).select(part)
             counts = words[everything.indices]
             assert ((words[chosen.indices] >= rules.min_words) & (words[chosen.indices] <= rules.max_words)).all()
             assert chosen.left_out["too short"] == (counts < rules.min_words).sum()
@@ -374,19 +374,19 @@ def test_length_rules_count_words_and_share_one_store(cache: Path) -> None:
 
 
 def test_a_sentence_is_taken_once_and_never_in_both_parts(cache: Path) -> None:
-    store = opened(cache, Sentences())
+    store = open_store(cache, Sentences())
     train, dev = ({SENTENCES[i] for i in store.select(part).indices} for part in PARTS)
     assert not train & dev
     repeated = SENTENCE_LISTS[0][2]
     for part, taken, texts in zip(PARTS, (1, 0), (train, dev), strict=True):
         chosen = store.select(part)
-        everything = opened(cache).select(part)
+        everything = open_store(cache).select(part)
         assert len(texts) == len(chosen.indices) and (repeated in texts) == bool(taken)
         assert chosen.left_out["repeated"] == [SENTENCES[i] for i in everything.indices].count(repeated) - taken
 
 
 def test_fractions_are_nested_sentence_by_sentence(cache: Path) -> None:
-    store = opened(cache, Sentences())
+    store = open_store(cache, Sentences())
     chosen = [with_fraction(store, share).select("train").indices for share in (0.2, 0.5, 1.0)]
     assert set(chosen[0]) < set(chosen[1]) < set(chosen[2])
     dev = store.select("dev")
@@ -421,15 +421,15 @@ def test_processes_make_the_same_store_of_sentences(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "CHUNK_CHARACTERS", 2000)
-    store, other = opened(cache), opened(tmp_path, workers=2)
+    store, other = open_store(cache), open_store(tmp_path, workers=2)
     for name in FILES:
         assert (other.folder / name).read_bytes() == (store.folder / name).read_bytes()
 
 
 def test_the_way_of_splitting_is_in_the_fingerprint(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = {opened(cache, rules).fingerprint for rules in (None, ALL_SENTENCES, Sentences(split=False))}
+    keys = {open_store(cache, rules).fingerprint for rules in (None, ALL_SENTENCES, Sentences(split=False))}
     monkeypatch.setattr(nltk.data, "path", [str(suite_data("nltk_data"))])
-    assert len(keys | {opened(cache).fingerprint}) == 4
+    assert len(keys | {open_store(cache).fingerprint}) == 4
 
 
 def test_blank_lines_end_a_sentence_and_splitting_precedes_lower_casing(tmp_path: Path) -> None:
@@ -449,18 +449,18 @@ def test_byte_level_sentences_get_a_leading_blank(tmp_path: Path) -> None:
 
 
 def test_a_copy_for_a_worker_has_the_same_rules(cache: Path) -> None:
-    store = opened(cache, Sentences(max_words=9))
+    store = open_store(cache, Sentences(max_words=9))
     copy = pickle.loads(pickle.dumps(store))
     assert copy.select("train").indices.tolist() == store.select("train").indices.tolist()
     assert copy[3].tolist() == store[3].tolist()
 
 
 def test_a_part_without_a_usable_sentence_is_refused(cache: Path, tmp_path: Path) -> None:
-    store = opened(cache)
+    store = open_store(cache)
     with pytest.raises(UserError):
         store.select("train", min_tokens=999)
     with pytest.raises(UserError):
-        opened(cache, Sentences(min_words=900, max_words=1000)).select("train")
+        open_store(cache, Sentences(min_words=900, max_words=1000)).select("train")
     empty = prepare(Listed(PROSE[:7], dev_fraction=0.0), WORD_TOKENIZER, cache=tmp_path, sentences=ALL_SENTENCES)
     with pytest.raises(UserError):
         empty.select("dev")
@@ -469,11 +469,11 @@ def test_a_part_without_a_usable_sentence_is_refused(cache: Path, tmp_path: Path
 
 
 def test_damaged_store_of_sentences_is_refused(tmp_path: Path) -> None:
-    folder = opened(tmp_path).folder
+    folder = open_store(tmp_path).folder
     content = (folder / "index.bin").read_bytes()
     (folder / "index.bin").write_bytes(content[: -module.SENTENCE_ENTRY.itemsize])
     with pytest.raises(UserError):
-        opened(tmp_path)
+        open_store(tmp_path)
 
 
 def test_a_store_of_sentences_of_real_books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -299,11 +299,11 @@ def test_other_keys_are_those_of_the_runs_that_a_function_starts() -> None:
     ],
 )
 def test_errors_are_rendered_once(error: BaseException, status: int, text: str) -> None:
-    assert command.describe(error) == (status, text)
+    assert command.exit_answer(error) == (status, text)
 
 
 def test_defects_keep_their_traceback() -> None:
-    assert command.describe(KeyError("a")) is None
+    assert command.exit_answer(KeyError("a")) is None
 
 
 def test_a_sweep_goes_on_after_a_failure_and_ends_with_a_table(tmp: Path, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_all_wrong_names_of_a_pair_are_reported_together(
     assert len(capsys.readouterr().err.splitlines()) == 3
 
 
-def planned(
+def dry_run_rows(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
 ) -> list[list[str]]:
     monkeypatch.setattr(compare, "find_misfit", lambda _: pytest.fail("It builds an encoder."))
@@ -102,14 +102,14 @@ def test_a_dry_run_shows_every_pair_and_seed_and_writes_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["objectives=[declutr,conssent]", "encoders=[gru,lstm]", "seeds=[1,2]"]
-    lines = planned(monkeypatch, capsys, *arguments)
+    lines = dry_run_rows(monkeypatch, capsys, *arguments)
     assert len({name for name, *_ in lines}) == 8
     assert all("400,000 tokens" in line for line in lines)
     for more, length in [("budget.steps=7", "7 steps"), ("equal=compute", "2.5e+13 flops")]:
-        others = planned(monkeypatch, capsys, *arguments, more)
+        others = dry_run_rows(monkeypatch, capsys, *arguments, more)
         assert all(length in line for line in others)
         assert not {name for name, *_ in lines} & {name for name, *_ in others}
-    assert planned(monkeypatch, capsys, *arguments, "device=cpu")[0][0] == lines[0][0]  # a device names no run
+    assert dry_run_rows(monkeypatch, capsys, *arguments, "device=cpu")[0][0] == lines[0][0]
 
 
 def test_a_folder_is_an_encoder(
@@ -117,7 +117,7 @@ def test_a_folder_is_an_encoder(
 ) -> None:
     (folder / "mybert").mkdir()
     (folder / "mybert" / "config.json").write_text("{}")
-    lines = planned(monkeypatch, capsys, "objectives=[simcse]", f"encoders=[{folder}/mybert]", "tokens=5")
+    lines = dry_run_rows(monkeypatch, capsys, "objectives=[simcse]", f"encoders=[{folder}/mybert]", "tokens=5")
     assert lines[0][0].startswith("simcse-mybert-1-")
 
 

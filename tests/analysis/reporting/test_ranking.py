@@ -44,36 +44,36 @@ def sweep(tmp_path: Path) -> list[Path]:
     ]
 
 
-def ranked(paths: list[Path], *by: str, tasks: list[str] | None = None) -> Ranking:
+def rank_paths(paths: list[Path], *by: str, tasks: list[str] | None = None) -> Ranking:
     return rank([read_stored(path) for path in paths], by, tasks)
 
 
 def test_the_best_of_each_group_by_mean_dev(sweep: list[Path]) -> None:
-    ranking = ranked(sweep, GROUP)
+    ranking = rank_paths(sweep, GROUP)
     assert {name: [(result.folder, result.dev) for result in group] for name, group in ranking.groups.items()} == {
         "D": [(sweep[1], 60.0), (sweep[0], 55.0)],
         "P": [(sweep[2], 50.0)],
     }
     assert ranking.tasks == ["CR", "STSBenchmark"] and ranking.without == ["STS12"]
-    assert [*ranked(sweep, GROUP, "objective.k").groups] == ["D 1", "D 2", "P 2"]
-    [everything] = ranked(sweep).groups.values()
+    assert [*rank_paths(sweep, GROUP, "objective.k").groups] == ["D 1", "D 2", "P 2"]
+    [everything] = rank_paths(sweep).groups.values()
     assert [result.folder.name for result in everything] == ["d2", "d1", "p2"]
-    assert ranked(sweep, GROUP, tasks=["CR"]).groups["D"][0].folder == sweep[0]
+    assert rank_paths(sweep, GROUP, tasks=["CR"]).groups["D"][0].folder == sweep[0]
 
 
 def test_a_run_of_several_tasks_goes_by_its_objectives_name(sweep: list[Path], tmp_path: Path) -> None:
     several = write_result(tmp_path, "mt", task="none", CR=10, STSBenchmark=20)
     config = {"names": {"objective": "conssent_mt"}, "objective": {"k": 3}}
     (several / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    assert [*ranked([*sweep, several], GROUP).groups] == ["D", "P", "conssent_mt"]
+    assert [*rank_paths([*sweep, several], GROUP).groups] == ["D", "P", "conssent_mt"]
     with pytest.raises(UserError) as error:
-        ranked([several], "objective.noise")
+        rank_paths([several], "objective.noise")
     assert error.value.key == str(several)
 
 
 def test_tied_results_keep_their_order(tmp_path: Path) -> None:
     paths = [write_result(tmp_path, name, task="D", CR=60) for name in ("b", "a")]
-    assert [result.folder.name for result in ranked(paths, GROUP).groups["D"]] == ["b", "a"]
+    assert [result.folder.name for result in rank_paths(paths, GROUP).groups["D"]] == ["b", "a"]
 
 
 def test_a_result_is_named_after_its_run(sweep: list[Path], tmp_path: Path) -> None:
@@ -96,13 +96,13 @@ def test_results_that_cannot_be_ranked_are_refused(
 ) -> None:
     """A task is missing, a dev score is missing, or there is no run."""
     with pytest.raises(UserError) as error:
-        ranked([*sweep, write_result(tmp_path, "new", **scores)], GROUP)
+        rank_paths([*sweep, write_result(tmp_path, "new", **scores)], GROUP)
     assert error.value.key == str(tmp_path / "new")
 
 
 def test_results_without_any_dev_score_are_refused(sweep: list[Path]) -> None:
     with pytest.raises(UserError) as error:
-        ranked(sweep, GROUP, tasks=["STS12"])
+        rank_paths(sweep, GROUP, tasks=["STS12"])
     assert error.value.key == "tasks"
 
 
