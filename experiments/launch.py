@@ -55,10 +55,7 @@ def run(config: dict[str, Any], path: Path) -> None:
     count = settings.processes or (fitting_processes(sizes, cores) if cpu and settings.threads is None else 1)
     devices = max(MOST, os.cpu_count() or 1) if cpu else max(1, torch.cuda.device_count())  # one on mps
     if count > devices or any(size % count for size in sizes):
-        raise UserError(
-            f"must divide batches of {', '.join(map(str, sizes))} and be at most {devices} here",
-            key=f"processes={count}",
-        )
+        raise UserError(f"must divide all batches and be at most {devices} here", key=f"processes={count}")
     config = config | {"processes": count}
     if cpu:
         config["threads"] = settings.threads or max(1, cores // count)
