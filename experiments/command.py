@@ -92,10 +92,12 @@ def call_with_hydra(
         try:
             values.append(job(resolve(config, HydraConfig.get())))
         except Exception as error:
-            failures.append(error)  # raised below, as Hydra would print more than its line
+            # Raised below, as Hydra would print more than a line; defects, which have a traceback, come first.
             if HydraConfig.get().mode == RunMode.MULTIRUN and (answer := exit_answer(error)):
                 print(answer[1], file=sys.stderr)
-                failures[-1] = SystemExit(answer[0])
+                failures.append(SystemExit(answer[0]))
+            else:
+                failures.insert(0, error)
             if os.getpid() != process:
                 raise
 
@@ -109,7 +111,7 @@ def call_with_hydra(
             if report is not None and len(values) > 1:
                 report(values)
         if failures:
-            raise next((error for error in failures if not isinstance(error, SystemExit)), failures[0])
+            raise failures[0]
 
 
 def read_arguments(name: str) -> tuple[list[str], list[str]]:
