@@ -74,7 +74,7 @@ bench: $(STAMP)
 		echo "== $$script"; $(BIN)/python $$script || status=1; \
 	done; exit $$status
 
-# SentEval's data, from where its authors and hosts publish it; a call goes on where the last one ended.
+# SentEval's data, from where its authors and hosts publish it; a call fetches only files that are missing.
 senteval-data: $(STAMP)
 	$(BIN)/python experiments/evaluate.py download $(ARGS)
 

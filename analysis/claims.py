@@ -27,7 +27,7 @@ from itertools import pairwise, product
 
 import pandas as pd
 
-from analysis.reporting.intervals import ERROR, LEAST, reach
+from analysis.bootstrap import ERROR, LEAST, t_half_width
 from data.display import is_number
 
 Interval = tuple[float, float]
@@ -75,8 +75,7 @@ class Finding:
     def __str__(self) -> str:
         low, high = self.interval(ERROR)
         interval = f"[{low:+.2f}, {high:+.2f}]" if self.seeds > 1 else "no interval"
-        above, most = f"above {self.low:.2f}", f"at most {self.high:.2f}"
-        claimed = above if self.high == math.inf else most if self.low == -math.inf else f"{above}, {most}"
+        claimed = f"{self.low:.2f} to {self.high:.2f}"
         return f"{self.text}: {self.value:+.2f} {interval}, seeds: {self.seeds}; claimed: {claimed}"
 
 
@@ -216,7 +215,7 @@ def _difference(scores: pd.DataFrame, left: pd.DataFrame, right: pd.DataFrame, *
 
 
 def _t_interval(values: pd.Series, miss: float) -> Interval:
-    half = reach(values.sem(), len(values) - 1, miss) if len(values) > 1 else math.inf
+    half = t_half_width(values.sem(), len(values) - 1, miss) if len(values) > 1 else math.inf
     return values.mean() - half, values.mean() + half
 
 

@@ -3,100 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import nan
 from typing import Any
 
-from rich.table import Table
+import numpy as np
+import pandas as pd
+from rich.text import Text
 
-from analysis.quick import SCORES, Scores, chance, missing, score_of
+from analysis.quick import GEOMETRY, LABELS, PERCENTAGES, Scores, chance_levels
+from analysis.tables import render
 
-COLUMNS = ("held-out text", "start", "trained", "change", "chance", "n")
 
-
-def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, Any]) -> Table:
-    """Returns a table of the scores in quick.json.
+def tabulate_scores(quick: Mapping[str, Scores]) -> pd.DataFrame:
+    """Returns a row of texts for each score in quick.json: percentages, held-out losses, measures of geometry.
 
     Args:
         quick: scores by "start", "trained" and "chance": those of ``analysis.quick.evaluate`` and dev losses
-            (``dev_*``); any may be absent.
+            (``dev_*``); any may be missing.
+
+    Returns:
+        The columns "start", "trained", "change", "chance" and "n", the number of questions, by name of the score.
+    """
+    start, trained, chance = (quick.get(column) or {} for column in ("start", "trained", "chance"))
+    latest = {**start, **trained}
+    pairs = latest.get("n_pairs", nan)
+    columns = start, trained, {**chance_levels(latest), **chance}
+    losses = sorted(key for key in latest if key.startswith("dev_") and not key.endswith("_unigram"))
+    percentages, geometry = ([label.key for label in labels] for labels in (PERCENTAGES, GEOMETRY))
+    rows = {}
+    for key in filter(latest.__contains__, [*percentages, *losses, *geometry]):
+        share = key.endswith("_accuracy")
+        percent = share or key in percentages
+        values = np.array([scores.get(key) for scores in columns], float) * (100 if share else 1)
+        cells = [
+            *np.insert(values, 2, values[1] - values[0]),
+            latest.get(f"n_{key}", pairs if key in LABELS else nan),
+        ]
+        digits = [1 if percent else 3] * 4 + [0]
+        name = LABELS[key].label if key in LABELS else key.replace("_", " ")
+        name = f"{name}, % ↑" if percent else f"{name} ↓"
+        rows[name] = [f"{value:.{places}f}" for value, places in zip(cells, digits, strict=True)]
+    frame = pd.DataFrame.from_dict(rows, "index", columns=["start", "trained", "change", "chance", "n"])
+    return frame.replace("nan", "–").rename_axis("held-out text")
+
+
+def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, Any]) -> Text:
+    """Returns a table of the scores in quick.json for a terminal.
+
+    Args:
+        quick: as ``tabulate_scores`` takes it.
         title: objective, encoder and text of the training.
         facts: settings of the scores (weights, negatives per anchor, tokens seen), printed below the table.
     """
-    start, trained, levels = (_in_percent(quick.get(column) or {}) for column in ("start", "trained", "chance"))
-    scores = start | trained
-    shown = (f"{value:,}" if isinstance(value, int) else str(value) for value in facts.values())
-    caption = [" · ".join(f"{name.replace('_', ' ')}: {value}" for name, value in zip(facts, shown, strict=True))]
-    caption += [line for name in scores if (line := missing(name, scores))]
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        header_style="bold",
-        caption="\n".join(filter(None, caption)),
-        caption_justify="left",
-        caption_style="dim",
-    )
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column == COLUMNS[0] else "right")
-    for name in _in_order(scores):
-        count = scores.get(score_of(name).count)
-        table.add_row(
-            _row_name(name),
-            _format(name, start.get(name)),
-            _format(name, trained.get(name)),
-            _change(name, start.get(name), trained.get(name), count),
-            _format(name, levels.get(name, chance(name, scores))),
-            "" if count is None else f"{count:,.0f}",
-        )
-    return table
+    notes = " · ".join(f"{name}: {value}" for name, value in facts.items())
+    return Text(render(tabulate_scores(quick), title=title, notes=[notes]))
 
 
-def card_scores(quick: Mapping[str, Scores]) -> dict[str, dict[str, str]]:
-    """Returns the same rows for a model's card: formatted values by label for "start" and "trained"."""
-    columns = {name: _in_percent(quick.get(name) or {}) for name in ("start", "trained")}
-    scores = columns["start"] | columns["trained"]
-    labels = {}
-    for name in _in_order(scores):
-        count = scores.get(score_of(name).count)
-        labels[name] = _row_name(name) + ("" if count is None else f", n = {count:,.0f}")
-    return {
-        column: {label: _format(name, values.get(name)) for name, label in labels.items()}
-        for column, values in columns.items()
-    }
-
-
-def _in_order(scores: Scores) -> list[str]:
-    """Sorts names of scores: percentages, held-out losses, measures of the vector space."""
-    known = sorted((name for name in SCORES if name in scores), key=lambda name: not SCORES[name].percent)
-    percentages = sum(SCORES[name].percent for name in known)
-    losses = sorted(name for name in scores if name.startswith("dev_") and not name.endswith("_unigram"))
-    return known[:percentages] + losses + known[percentages:]
-
-
-def _row_name(name: str) -> str:
-    score = score_of(name)
-    return f"{score.title}{', %' if score.percent else ''} {'↑' if score.higher_is_better else '↓'}"
-
-
-def _in_percent(scores: Scores) -> dict[str, float | None]:
-    """Returns ``scores`` with held-out accuracies, which are stored as shares, in percent."""
-    return {
-        name: 100 * value if value is not None and name.removesuffix("_unigram").endswith("_accuracy") else value
-        for name, value in scores.items()
-    }
-
-
-def _format(name: str, value: float | None) -> str:
-    return "–" if value is None else f"{value:.{score_of(name).decimals}f}"
-
-
-def _change(name: str, start: float | None, trained: float | None, count: float | None) -> str:
-    """Formats the change, coloured if it exceeds two standard errors for ``count`` questions."""
-    if start is None or trained is None:
-        return "–"
-    score, change = score_of(name), trained - start
-    error = (sum(p * (100 - p) for p in (start, trained)) / count) ** 0.5 if score.percent and count else 0.0
-    text = f"{change:+z.{score.decimals}f}"
-    if not score.ranked or abs(change) <= 2 * error:
-        return text
-    colour = "green" if (change > 0) == score.higher_is_better else "red"
-    return f"[{colour}]{text}[/{colour}]"
+def card_scores(quick: Mapping[str, Scores]) -> Any:
+    """Returns the same values for a model's card, by "start" and "trained" and by name of the score."""
+    return tabulate_scores(quick)[["start", "trained"]].to_dict()

@@ -11,25 +11,17 @@ The 95 % intervals are over documents, or over groups of them, such as books.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
+import pandas as pd
 import torch
-from rich.console import Console
+from scipy.special import stdtrit
 from torch.nn import functional as F
 
-from analysis.model_names import Names
-from analysis.models import ModelOptions, open_models
-from analysis.reporting.intervals import reach
-from analysis.reporting.rendering import (
-    Form,
-    csv_table,
-    escape_markdown,
-    markdown_table,
-    text_table,
-    write_result,
-)
+from analysis.models import Model
+from analysis.reports import ReportOptions, make_command
 from data.batch import IGNORE, Tokens
 from data.display import bar
 from data.errors import UserError, reading
@@ -41,9 +33,10 @@ from data.views.masking import mask_tokens
 from encoders.base import Encoder
 
 PASSAGE_WORDS = 128
-BATCH = 16  # passages in one forward pass
-COLUMNS = ("model", "corpus", "loss, nats ↓", "bits per character ↓", "masked tokens", "groups")
-SIDES = "llrrrr"
+NOTES = (
+    "Loss in nats per masked token, bits per character (comparable between vocabularies), and half of their 95 % "
+    "intervals over groups: documents or, where the corpus names them, books.",
+)
 
 
 class Passage(NamedTuple):
@@ -53,163 +46,107 @@ class Passage(NamedTuple):
     group: str
 
 
-class MaskedLoss(NamedTuple):
-    """Loss over the masked tokens of passages.
-
-    Attributes:
-        loss, interval: mean in nats per masked token, and half of its 95 % interval (t; NaN with one group).
-        bits_per_character, bits_interval: the same in bits per character of text.
-        masked: masked tokens.
-        groups: books or documents that the passages are from.
-    """
-
-    loss: float
-    interval: float
-    bits_per_character: float
-    bits_interval: float
-    masked: int
-    groups: int
-
-
 def held_out_passages(corpus: Mixture, limit: int = 1000) -> list[Passage]:
     """Returns at most ``limit`` passages of held-out documents, drawn at random but always the same.
 
     Raises:
         UserError: if the corpus cannot be read, or no held-out document has ``PASSAGE_WORDS`` words.
     """
-    found = []
+    passages = []
     for number, document in enumerate(corpus.documents()):
         text = normalise(document.text)
         if part_of(document.part, split_hash(document.group, text), corpus.dev_fraction) == "dev":
-            words = text.split(" ")
-            found += [
-                Passage(" ".join(words[start : start + PASSAGE_WORDS]), document.group or str(number))
-                for start in range(0, len(words) - PASSAGE_WORDS + 1, PASSAGE_WORDS)
-            ]
-    if not found:
-        raise UserError(f"No held-out document of {', '.join(corpus.corpora)} has {PASSAGE_WORDS} words.")
-    chosen = generator(MASKED_PASSAGES).permutation(len(found))[:limit]
-    return [found[place] for place in sorted(chosen)]
+            words, group = text.split(" "), document.group or str(number)
+            starts = range(0, len(words) - PASSAGE_WORDS + 1, PASSAGE_WORDS)
+            passages += [Passage(" ".join(words[start : start + PASSAGE_WORDS]), group) for start in starts]
+    if not passages:
+        raise UserError(f"no held-out document of {', '.join(corpus.corpora)} has {PASSAGE_WORDS} words")
+    return [passages[place] for place in sorted(generator(MASKED_PASSAGES).permutation(len(passages))[:limit])]
 
 
 @torch.inference_mode()
-def masked_loss(
-    encoder: Encoder,
-    texts: Sequence[Passage],
-    probability: float,
-    progress: Callable[[float], None] = lambda _: None,
-) -> MaskedLoss:
+def masked_loss(encoder: Encoder, passages: Sequence[Passage], probability: float) -> dict[str, float]:
     """Computes the loss of ``encoder``, which must have an MLM head, on passages.
 
     Args:
         encoder: in eval mode.
-        texts: the passages.
+        passages: the passages.
         probability: of a token to be masked, in (0, 1].
-        progress: is called with the share that is done.
+
+    Returns:
+        "loss" in nats per masked token and "interval", half of its 95 % interval (NaN with one group);
+        "bits_per_character" and "bits_interval"; "masked", number of masked tokens; "groups", number of groups.
 
     Raises:
         UserError: if no token is masked.
     """
     device = next(encoder.parameters()).device
-    sums = np.zeros((len(texts), 4))  # nats, masked tokens, tokens, characters
-    for start in range(0, len(texts), BATCH):
-        places = range(start, min(start + BATCH, len(texts)))
-        rows, labels = [], []
-        for place in places:
-            content = np.array(encoder.tokenizer.encode(texts[place].text, add_special_tokens=False))
-            content = content[: encoder.format.max_content]
-            sums[place, 2:] = len(content), len(encoder.tokenizer.decode(content))
-            masked, label = mask_tokens(content, encoder.format, probability, generator(MASKED_PASSAGES, 1, place))
-            rows.append(encoder.format.wrap(masked))
-            around = (np.full(len(ids), IGNORE) for ids in (encoder.format.prefix, encoder.format.suffix))
-            labels.append(np.concatenate([next(around), label, next(around)]))
-        tokens = Tokens.pad(rows, encoder.format.pad_id, labels=labels)
-        assert tokens.labels is not None
-        logits = encoder.token_logits(encoder(tokens.to(device)).states[(tokens.labels != IGNORE).to(device)])
-        wanted = tokens.labels[tokens.labels != IGNORE].to(device)
-        losses = F.cross_entropy(logits.float(), wanted, reduction="none").double().cpu().numpy()
-        counts = (tokens.labels != IGNORE).sum(dim=1).numpy()
-        owner = np.repeat(np.array(places), counts)
-        np.add.at(sums[:, 0], owner, losses)
-        sums[list(places), 1] = counts
-        progress((places[-1] + 1) / len(texts))
-    groups, owner = np.unique([one.group for one in texts], return_inverse=True)
-    by_group = np.zeros((len(groups), sums.shape[1]))
-    np.add.at(by_group, owner, sums)
-    nats, masked_tokens, all_tokens, characters = by_group.sum(axis=0)
-    if not masked_tokens:
-        raise UserError(f"No token was masked: probability={probability} is too small for {len(texts)} passages.")
-    loss = nats / masked_tokens
-    # The standard error of a ratio of sums, by linearisation.
-    count = len(groups)
-    error = (
-        math.sqrt(((by_group[:, 0] - loss * by_group[:, 1]) ** 2).sum() * count / max(count - 1, 1))
-        / masked_tokens
-    )
-    interval = reach(error, count - 1) if count > 1 else math.nan
-    bits = all_tokens / characters / math.log(2)
-    return MaskedLoss(loss, interval, loss * bits, interval * bits, int(masked_tokens), len(groups))
+    sums = []
+    with bar("masked passages") as progress:
+        for place, passage in enumerate(passages):
+            ids = np.array(encoder.tokenizer.encode(passage.text, add_special_tokens=False))
+            ids = ids[: encoder.format.max_content]
+            masked, labels = mask_tokens(ids, encoder.format, probability, generator(MASKED_PASSAGES, 1, place))
+            (chosen,) = np.nonzero(labels != IGNORE)
+            tokens = Tokens.pad([encoder.format.wrap(masked)], encoder.format.pad_id).to(device)
+            states = encoder(tokens).states[0, chosen + len(encoder.format.prefix)]
+            answers = torch.from_numpy(labels[chosen]).to(device)
+            losses = F.cross_entropy(encoder.token_logits(states).float(), answers, reduction="none")
+            characters = len(encoder.tokenizer.decode(ids))
+            sums.append((losses.double().sum().item(), len(chosen), len(ids), characters))
+            progress((place + 1) / len(passages))
+    table = pd.DataFrame(sums, columns=["nats", "masked", "tokens", "characters"])
+    groups = table.groupby([passage.group for passage in passages]).sum()
+    total = groups.sum()
+    if not total["masked"]:
+        raise UserError(f"no token is masked in {len(passages)} passages", key=f"probability={probability}")
+    loss = total["nats"] / total["masked"]
+    # The ratio of sums, linearised: its standard error is that of the mean of these values.
+    values = (groups["nats"] - loss * groups["masked"]) * len(groups) / total["masked"]
+    interval = float(stdtrit(len(groups) - 1, 0.975) * values.sem())
+    bits = total["tokens"] / total["characters"] / math.log(2)
+    scores = {
+        "loss": loss,
+        "interval": interval,
+        "bits_per_character": loss * bits,
+        "bits_interval": interval * bits,
+    }
+    return scores | {"masked": int(total["masked"]), "groups": len(groups)}
 
 
-def _spread(value: float, half: float) -> str:
-    return f"{value:.3f}" + ("" if math.isnan(half) else f" ± {half:.3f}")
-
-
-def _row(model: str, corpus: str, found: MaskedLoss) -> list[str]:
-    return [
-        model,
-        corpus,
-        _spread(found.loss, found.interval),
-        _spread(found.bits_per_character, found.bits_interval),
-        f"{found.masked:,}",
-        f"{found.groups:,}",
-    ]
-
-
-def report_masked_lm(
+def evaluate_masked_lm(
+    model: Model,
     *,
-    models: Names,
     corpora: dict[str, dict[str, Any]],
     probability: Factor = 0.15,
     passages: Count = 1000,
-    format: Form = "text",
-    out: str | None = None,
-    **options: Unpack[ModelOptions],
-) -> None:
-    """Prints the table of each model's loss on each corpus, and writes them to ``out``.
+    **options: Unpack[ReportOptions],
+) -> dict[str, float]:
+    """Computes the masked-language-model loss on held-out text of corpora.
 
     Args:
-        models: names of models with an MLM head.
+        model: model with an MLM head.
         corpora: keys of ``corpus=mixture`` by name.
         probability: masking probability of a token.
         passages: largest number of passages of a corpus.
-        format: of the table.
-        out: JSON file.
-        options: see ``analysis.models.ModelOptions``.
+        options: see ``analysis.reports.ReportOptions``.
+
+    Returns:
+        "<corpus>.loss" and so on, see ``masked_loss``.
 
     Raises:
-        UserError: if a corpus cannot be read, or a model has no head.
+        UserError: if a corpus cannot be read, or the model has no head.
     """
-    texts = {}
+    scores: dict[str, float] = {}
     for name, corpus in corpora.items():
         with reading("corpus", f"corpora.{name}"):
             mixture = Mixture(corpora={name: corpus}, dev_fraction=corpus.get("dev_fraction", 0.05))
-            texts[name] = held_out_passages(mixture, passages)
-    rows: list[list[str]] = []
-    records: list[Mapping[str, Any]] = []
-    for model in open_models(models, **options):
-        encoder = model.encoder
-        if not isinstance(encoder, Encoder) or not encoder.has_mlm_head:
+            texts = held_out_passages(mixture, passages)
+        if not isinstance(model.encoder, Encoder) or not model.encoder.has_mlm_head:
             raise UserError(f"{model.name} has no head for masked language modelling", key="models")
-        for name, parts in texts.items():
-            with bar(f"{model.name} on {name}") as progress:
-                loss = masked_loss(encoder, parts, probability, progress)
-            rows.append(_row(model.name, name, loss))
-            records.append({"model": model.facts(), "corpus": name, **loss._asdict()})
-    if format == "text":
-        Console(width=max(Console().width, 110)).print(text_table(COLUMNS, rows, SIDES))
-    elif format == "md":
-        print(markdown_table(COLUMNS, [[*map(escape_markdown, row)] for row in rows], SIDES))
-    else:
-        print(csv_table([COLUMNS, *rows]))
-    write_result(out, {"masked_lm": records, "probability": probability})
+        losses = masked_loss(model.encoder, texts, probability)
+        scores |= {f"{name}.{key}": value for key, value in losses.items()}
+    return scores
+
+
+report_masked_lm = make_command(evaluate_masked_lm, NOTES, decimals=3)

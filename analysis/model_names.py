@@ -29,9 +29,7 @@ def short_name(model: str) -> str:
     """Returns the name in tables: a run's name, or the last two parts of a folder's path; "+" joins members."""
     names = []
     for member in split_members(model):
-        run, path = run_folder(member), Path(member).expanduser()
-        if run is not None:
-            names.append(run.resolve().name)
-        else:  # two parts, as many folders end alike ("model")
-            names.append("/".join(path.resolve().parts[-2:]) if path.is_dir() else member)
+        run, folder = run_folder(member), Path(member).expanduser()
+        parts = (run or folder).resolve().parts[-1 if run else -2 :]  # two, as many folders end alike ("model")
+        names.append("/".join(parts) if folder.is_dir() else member)
     return "+".join(names)

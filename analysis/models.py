@@ -13,10 +13,12 @@ import torch
 
 import encoders
 from analysis.model_names import EXPORT, run_folder, short_name, split_members
-from analysis.senteval.features import Vectors, embed, embed_file
-from data.display import bar, printable
+from analysis.senteval.vectors import Vectors, embed
+from data.display import bar
 from data.errors import UserError, reading
+from data.files import atomic_write
 from data.ranges import SizeOrZero
+from data.sources.reading import lines
 from encoders.base import Encoder
 from encoders.fingerprint import fingerprint
 from encoders.kernels import Precision
@@ -24,7 +26,8 @@ from encoders.random_vectors import RandomVectors
 from encoders.word_weights import Weighting
 
 ROOT = Path(__file__).resolve().parents[1]
-BASELINES = ("bag_of_words", "random_vectors")  # models without pooling, layers or precision to choose
+
+DEFAULTS = ("None", "False", "none", "fp32")  # of options, not shown in names
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
@@ -43,12 +46,13 @@ class ModelOptions(TypedDict, total=False):
     """Options of all evaluations that open models.
 
     Attributes:
-        pooling: None: the model's own.
-        layers: number of a transformer's first layers to use; None: all.
-        encoder: word vectors and their weights, for bag_of_words.
-        device: device of encoders and classifiers.
-        precision: precision of the encoder's matrix products.
-        cache: folder of sentence vectors, from the checkout if relative; None keeps none.
+        pooling: pooling of token states; default: the model's own.
+        layers: number of a transformer's first layers to use (0: embeddings only); default: all.
+        encoder: word vectors for bag_of_words: encoder.vectors (a text file), encoder.lowercase, encoder.weighting
+            (none, tfidf or sif, which need encoder.counts, a text file to count words in).
+        device: device of encoders and classifiers: auto (the default), cpu, cuda or mps.
+        precision: of matrix products: fp32 (the default), or on GPUs the faster tf32 or bf16.
+        cache: folder of sentence vectors, from the checkout if relative; default: .cache; null keeps none.
     """
 
     pooling: Literal["mean", "cls", "max", "last", "pooler"] | None
@@ -59,19 +63,19 @@ class ModelOptions(TypedDict, total=False):
     cache: str | None
 
 
+@dataclass
 class Model:
     """An encoder with its name in tables.
 
-    Args:
+    Attributes:
         name: name in tables.
         encoder: encoder of sentences.
         cache: folder of cached vectors; None disables the cache.
     """
 
-    def __init__(self, name: str, encoder: Encoder | RandomVectors, cache: Path | None = None) -> None:
-        self.name = printable(name)
-        self.encoder = encoder
-        self._cache = cache
+    name: str
+    encoder: Encoder | RandomVectors
+    cache: Path | None = None
 
     @cached_property
     def fingerprint(self) -> str:
@@ -83,8 +87,9 @@ class Model:
         Raises:
             UserError: if a vector is not finite, or the cache cannot be used.
         """
+        store = None if self.cache is None else self.cache / self.fingerprint
         with bar(f"embedding, {self.name}") as progress:
-            return embed(self.encoder, sentences, cache=self._cache, key=self.fingerprint, progress=progress)
+            return embed(self.encoder, sentences, store=store, progress=progress)
 
     def rows(self, sentences: Sequence[str]) -> np.ndarray:
         """Returns vectors of ``sentences``, float32 of shape (n, D), in memory; raises as ``vectors`` does."""
@@ -92,13 +97,8 @@ class Model:
 
     def facts(self) -> dict[str, Any]:
         """Returns the description of the model for result files."""
-        return {
-            "name": self.name,
-            "fingerprint": self.fingerprint,
-            "weights": self.encoder.weights,
-            "origin": self.encoder.origin,
-            "dimension": self.encoder.dimension,
-        }
+        facts = {name: getattr(self.encoder, name) for name in ("weights", "origin", "dimension")}
+        return {"name": self.name, "fingerprint": self.fingerprint, **facts}
 
 
 def open_models(models: Sequence[str], **options: Unpack[ModelOptions]) -> Iterator[Model]:
@@ -125,8 +125,7 @@ def open_encoder(model: str, **options: Unpack[ModelOptions]) -> Encoder | Rando
     from encoders.bag_of_words import BagOfWords  # late, with transformers, which takes seconds to import
     from encoders.concatenated import Concatenated
 
-    device = resolve_device(options.get("device", "auto"))
-    precision = options.get("precision", "fp32")
+    device, precision = resolve_device(options.get("device")), options.get("precision", "fp32")
     with reading("encoder", model):
         if model == "random_vectors":
             return RandomVectors()
@@ -138,7 +137,7 @@ def open_encoder(model: str, **options: Unpack[ModelOptions]) -> Encoder | Rando
             return joined
         run = run_folder(model)
         return encoders.load(
-            model if run is None else run / EXPORT,
+            run / EXPORT if run else model,
             pooling=options.get("pooling"),
             layers=options.get("layers"),
             device=device,
@@ -148,17 +147,14 @@ def open_encoder(model: str, **options: Unpack[ModelOptions]) -> Encoder | Rando
 
 def model_name(model: str, **options: Unpack[ModelOptions]) -> str:
     """Returns the name of ``model`` in tables, with the options that change its vectors."""
-    marks = []
-    words = options.get("encoder", {})
-    if model == "bag_of_words" and (vectors := words.get("vectors")):
-        marks = [_stem(vectors), "lower-cased" if words.get("lowercase") else ""]
-        if (weighting := words.get("weighting", "none")) != "none":
-            marks.append(f"{weighting} of {_stem(words.get('counts') or '')}")
-    elif model not in BASELINES:
-        layers, precision = options.get("layers"), options.get("precision", "fp32")
-        marks = ["" if layers is None else f"layers {layers}", "" if precision == "fp32" else precision]
-        marks.append(options.get("pooling") or "")
-    return ", ".join(filter(None, [short_name(model), *marks]))
+    marks: Mapping[str, Any] = {}
+    if model == "bag_of_words":
+        marks = options.get("encoder", {})
+    elif model != "random_vectors":
+        marks = {key: options.get(key) for key in ("layers", "precision", "pooling")}
+    texts = {key: str(value) for key, value in marks.items()}
+    named = [f"{key} {Path(text).name}" for key, text in texts.items() if text not in DEFAULTS]
+    return ", ".join([short_name(model), *named])
 
 
 def vector_cache(**options: Unpack[ModelOptions]) -> Path | None:
@@ -173,22 +169,29 @@ def resolve_device(device: str | None) -> str:
     Raises:
         UserError: if there is no such device.
     """
-    if device in (None, "auto"):
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
+    available = torch.cuda.is_available()
+    if device == "cuda" and not available:
         raise UserError("this machine has no CUDA GPU", key="device", hint="device=auto takes what there is.")
-    return str(device)
+    return device if device not in (None, "auto") else "cuda" if available else "cpu"
 
 
 def embed_sentences(*, model: str, sentences: str, out: str, **options: Unpack[ModelOptions]) -> None:
-    """Writes a vector for each line of the file ``sentences`` to ``out`` (.npy, float32 of shape (lines, D)).
+    """Writes a vector for each line of a text file.
+
+    Args:
+        model: name of a model, as in ``open_encoder``.
+        sentences: a text file, a sentence a line; .gz is read, too.
+        out: <file>.npy, float32 of shape (lines, D).
+        options: see ``analysis.models.ModelOptions``.
 
     Raises:
         UserError: if the model or the file cannot be read, or ``out`` cannot be written.
     """
-    with bar("embedding") as progress:
-        embed_file(open_encoder(model, **options), Path(sentences).expanduser(), Path(out).expanduser(), progress)
-
-
-def _stem(file: str) -> str:
-    return Path(file).name.split(".txt")[0]
+    texts = [text.rstrip("\r\n") for _, text in lines(Path(sentences).expanduser())]
+    if not texts:
+        raise UserError("has no lines", key=sentences)
+    vectors = open_encoder(model, **options).encode(texts, show_progress_bar=True)
+    path = Path(out).expanduser()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path, "wb") as file:
+        np.save(file, vectors)

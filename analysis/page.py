@@ -6,8 +6,6 @@ score of the encoder that it began with, on the same test examples. Means and in
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -22,17 +20,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis import plots
-from analysis.neighbours import Neighbour, neighbours
-from analysis.projection_map import COLOURS, PERPLEXITY, Agreement, Labelled, place_sentences, scatter
-from analysis.quick import LENGTH_BINS, PERCENTAGES
-from analysis.reporting.intervals import LEAST, reach
-from analysis.run_figure import NOT_A_LOSS, running_mean
+from analysis.bootstrap import LEAST, t_half_width
+from analysis.quick import PERCENTAGES
+from analysis.run_figure import running_mean
 from analysis.runs import read_lines, read_run
 from analysis.senteval.records import PUBLISHED
 from data.batch import IGNORE, Tokens
 from data.errors import UserError
 from data.files import atomic_write
-from data.sentences import split_sentences
 from data.token_format import TokenFormat
 
 MEAN = "mean of SentEval"
@@ -44,12 +39,9 @@ COSTS = {
     "tokens_per_second": "tokens/s",
     "memory_gib": "peak memory, GiB",
 }
+PLAIN = ("", "special", "unchanged")  # marks that a text does not show
+LOSSES = "^dev_.*(?<!_accuracy)$"  # their keys on held-out text in a journal
 AROUND = 10  # tokens shown on either side of a span
-SENTENCES, SEARCHED, QUERIES, NEAREST = 500, 2000, 5, 3
-LEAST_MAPPED = 20  # sentences
-DOCUMENTS = len(COLOURS)  # on a map, each in a colour
-WORDS = LENGTH_BINS[0][0], LENGTH_BINS[-1][1]  # of a sentence that is shown
-PANEL = (3.4, 2.1)  # inches
 
 # What an objective does to a text
 
@@ -90,6 +82,24 @@ class View(NamedTuple):
     summary: str
     formula: str
     examples: Mapping[str, list[Example]]
+
+
+def list_rows(view: View) -> pd.DataFrame:
+    """Returns the rows of all examples as text, changed tokens with their original or the name of the change."""
+    rows = [
+        (
+            view.objective,
+            " ".join([row.role, *map("=".join, example.labels.items())]),
+            "".join(
+                piece.text + f"‹{piece.original or piece.mark}›" * (piece.mark not in PLAIN)
+                for piece in row.pieces
+            ),
+        )
+        for examples in view.examples.values()
+        for example in examples
+        for row in example.rows
+    ]
+    return pd.DataFrame(rows, columns=["objective", "row", "text"]).set_index("objective")
 
 
 def token_texts(tokenizer: Any) -> Callable[[Iterable[int]], list[str]]:
@@ -203,13 +213,17 @@ def split_by_spans(example: Example) -> list[tuple[str, set[str]]]:
 def compare_scores(frame: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
     """Returns a row for each run and score, the main one first: pair, seed, score, before, after and change.
 
+    Runs of the seeds that most pairs have, as each seed has its own test examples.
+
     Args:
-        frame: wide frame of trained runs (``analysis.frames``).
+        frame: wide frame of trained runs (``analysis.results``).
         starts: scores before training, with the same columns and index; NaN where they are not known.
 
     Raises:
         UserError: if there are none.
     """
+    pairs = frame.groupby("seed")["seed"].transform("size")
+    frame, starts = frame[pairs == pairs.max()], starts[pairs == pairs.max()]
     labels = {f"{task}.test": task for task in PUBLISHED} | {score.key: score.label for score in PERCENTAGES}
     labels = {key: label for key, label in labels.items() if key in frame}
     wide = pd.concat({"before": starts, "after": frame}).reindex(columns=[*labels]).astype(float)
@@ -231,21 +245,19 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
     The half-widths are NaN for fewer than LEAST seeds.
     """
     groups = scores.groupby(["score", *PAIR], sort=False)
-    summary = groups[["before", "after", "change"]].mean()
-    for column in ("after", "change"):
-        summary[f"{column} ±"] = groups[column].agg(half_width)
-    return summary
+    halves = groups[["after", "change"]].agg(half_width).add_suffix(" ±")
+    return groups[["before", "after", "change"]].mean().join(halves)
 
 
 def half_width(values: pd.Series) -> float:
     """Returns half of the 95 % t-interval of a mean; NaN for fewer than LEAST values."""
-    return reach(values.sem(), values.count() - 1) if values.count() >= LEAST else float("nan")
+    return t_half_width(values.sem(), values.count() - 1) if values.count() >= LEAST else float("nan")
 
 
 def find_lead(scores: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
     """Returns means of the first score by pair, the highest first, and the lead of the first over the second pair.
 
-    The lead is by seed, for seeds that both have, as these share test examples; it is 0 if there is no other pair.
+    The lead is by seed, as the runs of a seed share test examples; it is 0 if there is no other pair.
     """
     main = scores[scores["score"] == scores["score"].iloc[0]]
     table = main.pivot_table(index="seed", columns=PAIR, values="after", sort=False)
@@ -260,12 +272,12 @@ def draw_scores(axes: Axes, rows: pd.DataFrame, name: str) -> None:
     """Draws a score of each pair: open before training, filled after it with its interval."""
     rows, places = rows[::-1], range(len(rows))
     hues = [plots.colour(objective) for objective, _ in rows.index]
-    axes.hlines(places, rows["before"], rows["after"], color=hues, linewidth=1, zorder=1)
+    axes.hlines(places, rows["before"], rows["after"], color=hues, zorder=1)
     axes.scatter(rows["before"], places, c="white", edgecolors=hues)
     axes.errorbar(rows["after"], places, xerr=rows["after ±"], fmt="none", ecolor=plots.INK)
     axes.scatter(rows["after"], places, c=hues)
     axes.set_yticks(places, [" · ".join(pair) for pair in rows.index])
-    axes.set(title=name, xlabel="%", ylim=(-0.6, len(rows) - 0.4))
+    axes.set(title=name, xlabel="%")
 
 
 def draw_losses(axes: Axes, part: str, runs: pd.DataFrame) -> None:
@@ -275,90 +287,18 @@ def draw_losses(axes: Axes, part: str, runs: pd.DataFrame) -> None:
         lines = pd.DataFrame(run.metrics, columns=["tokens", part, f"dev_{part}"])
         lines = lines.set_index(lines["tokens"].ffill().fillna(0))
         axes.plot(running_mean(lines[part].dropna()), color=hue, linestyle=dash, label=run.encoder)
-        axes.plot(lines[f"dev_{part}"], "o", color=hue, markersize=3)
+        axes.plot(lines[f"dev_{part}"], ".", color=hue)
         axes.axhline(run.chance.get(f"dev_{part}", np.nan), color=plots.MUTED, linestyle=":")
     axes.xaxis.set_major_formatter(lambda value, _: plots.short(value))
     axes.set(title=f"{run.objective}: {part}", xlabel="tokens")
     axes.legend()
 
 
-def picture(draw: Callable[..., None], *arguments: Any, size: tuple[float, float] = PANEL) -> str:
-    """Returns a drawing in axes of ``size`` inches as the address of an SVG picture."""
-    with plots.look():
-        figure = Figure(figsize=size)
-        draw(figure.subplots(), *arguments)
-        return svg(figure)
-
-
-def svg(figure: Figure) -> str:
-    """Returns a figure as a ``data:`` address of an SVG picture; as a picture it can run no script."""
-    file = io.BytesIO()
-    figure.savefig(file, format="svg", metadata={"Date": None}, bbox_inches="tight", pad_inches=0.04)
-    return f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"
-
-
 def draw_equation(equation: str) -> str:
     """Returns an equation in LaTeX as an SVG picture."""
     figure = Figure(figsize=(0.1, 0.1))
     figure.text(0, 0, f"${equation}$", fontsize=13, color=plots.INK)
-    return svg(figure)
-
-
-# Sentences under each encoder
-
-
-class Sample(NamedTuple):
-    """Held-out sentences that are shown.
-
-    Attributes:
-        mapped: on the map, labelled by the number of their document.
-        searched: candidates for neighbours.
-        queries: sentences whose neighbours are shown.
-    """
-
-    mapped: Labelled
-    searched: list[str]
-    queries: Sequence[str]
-
-
-class Space(NamedTuple):
-    """A sample under an encoder: width of a vector, map or None, agreement of labels, neighbours of each query."""
-
-    width: int
-    map: str | None
-    agreement: Agreement | None
-    nearest: list[list[Neighbour]]
-
-
-def sample_sentences(texts: Sequence[str], queries: Sequence[str] | None = None) -> Sample:
-    """Samples sentences of held-out documents, the same for every encoder.
-
-    Args:
-        texts: documents in random order.
-        queries: sentences to search with; None for some that are not on the map, if there are any.
-    """
-    words = pd.Series(texts).map(lambda text: split_sentences([text])).explode().str.split()
-    sentences = words[words.str.len().between(*WORDS)].str.join(" ").drop_duplicates()
-    largest = sentences.groupby(level=0).size().nlargest(DOCUMENTS).index
-    mapped = sentences.loc[largest].groupby(level=0).head(SENTENCES // DOCUMENTS)
-    searched = pd.concat([mapped, sentences]).drop_duplicates().tolist()
-    return Sample(
-        Labelled(mapped.tolist(), mapped.index.map(str).tolist()),
-        searched[:SEARCHED],
-        queries or searched[-QUERIES:],
-    )
-
-
-def embed(encoder: Any, sample: Sample) -> Space:
-    """Embeds a sample with anything that has ``encode``: its t-SNE map, and neighbours by cosine similarity."""
-    nearest = neighbours(sample.queries, enumerate(sample.searched, start=1), encoder.encode, NEAREST)
-    vectors = encoder.encode(sample.mapped.texts)
-    if len(vectors) < LEAST_MAPPED:
-        return Space(vectors.shape[1], None, None, nearest)
-    places, agreement = place_sentences(
-        vectors, sample.mapped.labels, perplexity=min(PERPLEXITY, (len(vectors) - 1) / 4)
-    )
-    return Space(vectors.shape[1], picture(scatter, places, sample.mapped, 0.8), agreement, nearest)
+    return plots.svg(figure)
 
 
 # The page
@@ -390,7 +330,11 @@ def write_page(
     means, lead = find_lead(scores)
     summaries = {name: rows.droplevel("score") for name, rows in summarise(scores).groupby("score", sort=False)}
     costs = table.groupby(PAIR, sort=False)[[*COSTS]].mean().rename(columns=COSTS)
-    size = PANEL[0], 0.8 + 0.22 * len(costs)
+    with plots.look():
+        figure = Figure(figsize=(plots.SMALL[0], (0.8 + 0.22 * len(costs)) * len(summaries)))
+        panels = figure.subplots(len(summaries), squeeze=False).flat
+        for axes, (name, rows) in zip(panels, summaries.items(), strict=True):
+            draw_scores(axes, rows, name)
     html = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
     html.filters |= {"equation": draw_equation, "stretches": split_by_spans, "short": plots.short}
     page = html.get_template("page.html").render(
@@ -398,31 +342,21 @@ def write_page(
         lead=lead,
         half_width=half_width(lead),
         losses=[
-            (objective, part, picture(draw_losses, part, pairs))
+            (objective, part, plots.picture(draw_losses, part, pairs))
             for objective, pairs in table.drop_duplicates(PAIR).groupby("objective", sort=False)
-            for part in loss_parts(pairs["metrics"].iloc[0])
+            for part in pd.DataFrame(pairs["metrics"].iloc[0]).filter(regex=LOSSES).columns.str[4:]
         ],
         costs=costs,
         summaries=summaries,
-        pictures={name: picture(draw_scores, rows, name, size=size) for name, rows in summaries.items()},
+        picture=plots.svg(figure),
+        seeds=scores["seed"].unique(),
         least=LEAST,
         definitions=PERCENTAGES,
-        colours=COLOURS,
+        colours=plots.SERIES,
         runs=runs,
         **texts,
     )
-    with plots.look():
-        figure = Figure(figsize=(size[0], size[1] * len(summaries)))
-        panels = figure.subplots(len(summaries), squeeze=False).flat
-        for axes, (name, rows) in zip(panels, summaries.items(), strict=True):
-            draw_scores(axes, rows, name)
     paths = plots.save(figure, out.with_suffix(""), scores)
     with atomic_write(out) as file:
         file.write(page)
     return [out, *paths]
-
-
-def loss_parts(metrics: Sequence[Mapping[str, float]]) -> list[str]:
-    """Returns the names of the parts of a loss in a journal, without accuracies; ["loss"] if it has none."""
-    names = dict.fromkeys(name for line in metrics if "loss" in line for name in line)
-    return [name for name in names if name not in NOT_A_LOSS and not name.endswith("_accuracy")] or ["loss"]

@@ -7,6 +7,8 @@ scores that the axis does not apply to, which are drawn as a level.
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -19,7 +21,6 @@ import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 from analysis.claims import list_labels
@@ -60,11 +61,12 @@ SERIES = (
     "#4D4D4D",
 )  # pictures without objectives
 MARKERS = "os^Dv<>phP*"  # so that a picture can be read in grey
-DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.2, 1.2, 1.2)))
+DASHES = ("-", "--", ":", "-.")
 INK, MUTED, FAINT = "#1F2430", "#6B7280", "#D5D8DE"
 ACCENT = "#D55E00"  # held-out text
 
 WIDTH = 7.2  # inches: a page's two columns
+SMALL = (3.4, 2.1)  # inches: a picture on a page
 PANEL, TALL = 2.5, 3.5  # heights in inches of one of several panels, and of a single one
 
 
@@ -76,12 +78,6 @@ def look() -> AbstractContextManager[None]:
 def colour(objective: str | None) -> str:
     """Returns the colour of ``objective`` in every picture."""
     return OBJECTIVES.get(objective or "", OTHER)
-
-
-def lighter(hue: str, share: float = 0.35) -> str:
-    """Returns ``hue`` mixed with ``share`` of white."""
-    red, green, blue = (value + (1 - value) * share for value in to_rgb(hue))
-    return to_hex((red, green, blue))
 
 
 def short(value: float, digits: int = 3) -> str:
@@ -114,6 +110,21 @@ def new_figure(title: str, note: str, height: float) -> Figure:
     return figure
 
 
+def picture(draw: Callable[..., None], *arguments: Any, size: tuple[float, float] = SMALL) -> str:
+    """Returns a drawing in axes of ``size`` inches as the address of an SVG picture."""
+    with look():
+        figure = Figure(figsize=size)
+        draw(figure.subplots(), *arguments)
+        return svg(figure)
+
+
+def svg(figure: Figure) -> str:
+    """Returns a figure as a ``data:`` address of an SVG picture; as a picture it can run no script."""
+    file = io.BytesIO()
+    figure.savefig(file, format="svg", metadata={"Date": None}, bbox_inches="tight", pad_inches=0.04)
+    return f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
 def looks(names: Sequence[str], objectives: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Returns a colour, marker and line style for each name: its objective's colour, else grey.
 
@@ -130,7 +141,7 @@ def looks(names: Sequence[str], objectives: Mapping[str, str]) -> dict[str, dict
     ranks = [hues[:number].count(hue) for number, hue in enumerate(hues)]
     return {
         name: {
-            "color": lighter(hue, min(0.35 * rank, 0.6)),
+            "color": (hue, max(1 - 0.35 * rank, 0.4)),
             "marker": marker,
             "linestyle": DASHES[rank % len(DASHES)],
         }
@@ -176,12 +187,10 @@ def _panels(
     offsets = {label: (number - (len(hues) - 1) / 2) * width for number, label in enumerate(hues)}
     both["at"] = both[x].map(places) + both[hue].map(offsets)
     panels, styles = list_labels(frame, panel), looks(hues, objectives or {})
-    height = TALL if len(panels) == 1 else PANEL
     if len(both) > len(frame):
         key += " Open: printed in the paper, far from ours on a scale of its own."
-        height += 0.7
     with look():
-        figure = new_figure(title, f"{note}\n{key}", height)
+        figure = new_figure(title, f"{note}\n{key}", TALL)
         grid = figure.subplots(1, len(panels), squeeze=False, sharex=True)[0]
         for axes, name in zip(grid, panels, strict=True):
             scores, values = (rows[rows[panel] == name] for rows in (both[: len(frame)], both[len(frame) :]))
@@ -195,21 +204,20 @@ def _panels(
                 for at, score in values.loc[values[hue] == label, ["at", "score"]].values:
                     above.plot(at, score, **style, markerfacecolor="white", zorder=4)
             axes.set(ylim=(low - room, high + room), xlabel=xlabel, xticks=[*places.values()], xticklabels=xs)
-            axes.grid(axis="x", visible=linear)
             if not near:
                 above.xaxis.set_visible(False)
                 above.margins(y=0.3)
             above.set_title(name)
         for label, style in styles.items():
             grid[0].plot([], **style, label=label)
-        figure.supylabel(ylabel, color=MUTED, fontsize=8)
-        figure.legend(loc="outside right upper", handlelength=2.6)
+        figure.supylabel(ylabel)
+        figure.legend(loc="outside right upper")
     return figure
 
 
 def _line(axes: Axes, rows: pd.DataFrame, style: dict[str, Any], width: float) -> None:
     means = rows.groupby("at")["score"].agg(["mean", "std"])
-    axes.errorbar(means.index, means["mean"], means["std"], **style, markeredgecolor="white", elinewidth=0.9)
+    axes.errorbar(means.index, means["mean"], means["std"], **style, markeredgecolor="white")
     axes.plot(rows["at"], rows["score"], ".", color=style["color"], markersize=3, alpha=0.45)
     axes.axhline(rows.loc[rows["at"].isna(), "score"].mean(), **style | {"marker": ""})
 
@@ -224,7 +232,7 @@ def _strip(axes: Axes, rows: pd.DataFrame, style: dict[str, Any], width: float) 
     )
     # Golden-ratio steps spread any number of dots evenly and reproducibly.
     spread = (places.cumcount() * 0.618034 + 0.5) % 1 - 0.5
-    axes.plot(rows["at"] + 0.5 * width * spread, rows["score"], **style | {"linestyle": ""}, markersize=4)
+    axes.plot(rows["at"] + 0.5 * width * spread, rows["score"], **style | {"linestyle": ""})
 
 
 # Means over seeds and settings with their standard deviations.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from data.display import printable
 from data.errors import UserError, reading
 from data.files import read_json, read_yaml
 
@@ -31,12 +30,6 @@ def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key not in FREE}
 
 
-def special(overrides: Sequence[str]) -> list[str]:
-    """Returns the overrides that determine a run's result and are not part of its name."""
-    known = {*NAMES, "seed", *FREE}
-    return [text for text in overrides if text.lstrip("+~").partition("=")[0] not in known and text[:5] != "hydra"]
-
-
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Returns the lines of a journal; none if it is missing, and no last line that a kill cut short.
 
@@ -55,49 +48,46 @@ def read_run(folder: Path) -> dict[str, Any]:
     Returns:
         ``run`` (its name), ``state`` ("finished" or "unfinished"), the names of its ``objective``, ``encoder``,
         ``corpus`` and ``budget``, ``seed``, ``weights``, ``steps``, ``tokens`` and ``loss`` (None before the first
-        step), ``overrides`` (as ``special`` returns them), ``start``, ``trained`` and ``chance`` (scores of
-        quick.json in percent), ``averages`` (of senteval.json, by label), ``tasks`` (their number), ``facts``,
-        ``config`` and ``environment``.
+        step), ``start``, ``trained`` and ``chance`` (scores of quick.json), ``facts``, ``averages`` (of
+        senteval.json), ``senteval`` (the first of them), ``tasks`` (their number), ``overrides`` of its command,
+        ``environment`` and ``config``.
 
     Raises:
         UserError: if a file is damaged.
     """
     with reading("run", folder):
-        config = read_yaml(folder / "config.yaml")
+        config, journal = read_yaml(folder / "config.yaml"), read_lines(folder / "metrics.jsonl")
         quick, senteval, environment = (
-            read_json(folder / name) if (folder / name).exists() else {}
+            dict(read_json(folder / name)) if (folder / name).exists() else {}
             for name in ("quick.json", "senteval.json", "environment.json")
         )
-        names = config.get("names") or {}
-        steps = [line for line in read_lines(folder / "metrics.jsonl") if "loss" in line] or [{}]
+        steps = [line for line in journal if "loss" in line] or [{}]
+        averages = dict(senteval.get("averages", {}))
         return {
             "run": folder.name,
             "state": "finished" if (folder / "encoder").is_dir() else "unfinished",
-            **{key: names.get(key) for key in NAMES},
+            "weights": config.get("weights"),
+            **dict(config["names"]),
+            **{key: {} for key in ("start", "trained", "chance", "facts")},
+            **quick,
+            **{key: steps[-1].get(key) for key in ("tokens", "loss")},
+            "steps": steps[-1].get("step"),
             "seed": int(config["seed"]),
-            "weights": quick.get("weights") or names.get("weights") or config.get("weights"),
-            **{key: None for key in ("steps", "tokens", "loss")},
-            **_numbers({"steps": steps[-1].get("step"), "tokens": steps[-1].get("tokens")}, int),
-            **_numbers({"loss": steps[-1].get("loss")}),
-            "overrides": special(environment.get("overrides") or []),
-            **{key: _numbers(quick.get(key) or {}) for key in ("start", "trained", "chance")},
-            "averages": _numbers(senteval.get("averages") or {}),
-            "tasks": len(senteval.get("tasks") or {}),
-            "facts": dict(quick.get("facts") or {}),
-            "config": config,
+            "averages": averages,
+            "senteval": next(iter(averages.values()), None),
+            "tasks": len(senteval.get("tasks", [])),
+            "overrides": " ".join(environment.get("overrides", [])),
             "environment": environment,
+            "config": config,
         }
 
 
-def read_runs(*folders: Path, config: bool = False) -> pd.DataFrame:
+def read_runs(*folders: Path) -> pd.DataFrame:
     """Returns a row for each run in ``folders``: run folders, or folders that hold them.
 
-    The columns are ``COLUMNS``, then further scores by their keys ("recall@5"; before training "start.recall@5")
-    and averages by their labels; "senteval" is the first of them. A damaged run has the state "broken: <cause>".
-
-    Args:
-        folders: paths.
-        config: adds the keys of the configurations ("optimizer.lr").
+    The columns are ``COLUMNS``, then further scores by their keys ("recall@5"; before training "start.recall@5"),
+    averages by their names, and the keys of the configuration ("optimizer.lr"). A damaged run has the state
+    "broken: <cause>".
 
     Raises:
         UserError: if a folder is missing.
@@ -105,39 +95,29 @@ def read_runs(*folders: Path, config: bool = False) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
-    for folder in _list_runs(folders):
-        try:
-            run = read_run(folder)
-        except UserError as error:
-            rows.append({"run": folder.name, "state": f"broken: {error.text}"})
-            continue
-        row = {key: run[key] for key in COLUMNS if key in run} | run["trained"] | run["averages"]
-        row |= {f"start.{key}": value for key, value in run["start"].items()}
-        row |= {"senteval": next(iter(run["averages"].values()), None), "overrides": " ".join(run["overrides"])}
-        rows.append((pd.json_normalize(run["config"]).iloc[0].to_dict() if config else {}) | row)
-    columns = dict.fromkeys([*COLUMNS, *(key for row in rows for key in row)])
-    return pd.DataFrame(rows, columns=[*columns]).fillna(float("nan"))
+    for parent in folders:
+        if not parent.is_dir():
+            raise UserError("there is no such folder", key=str(parent))
+        for path in sorted([*parent.glob("config.yaml"), *parent.glob("*/config.yaml")]):
+            try:
+                rows.append(read_run(path.parent))
+            except UserError as error:
+                rows.append({"run": path.parent.name, "state": f"broken: {error.text}"})
+    frame = pd.json_normalize(rows)
+    frame.columns = frame.columns.str.replace(r"^(trained|averages|config)\.", "", regex=True)
+    columns = dict.fromkeys([*COLUMNS, *frame.columns])
+    return frame.loc[:, ~frame.columns.duplicated()].reindex(columns=[*columns]).fillna(float("nan"))
 
 
-def overview(frame: pd.DataFrame) -> pd.DataFrame:
-    """Returns a few columns of ``read_runs`` as text for a terminal of 80 columns; "start" is before training."""
-    columns = ["run", "seed", "steps", "loss", "start.recall@1", "recall@1", "senteval"]
-    table = frame[columns].rename(columns={"start.recall@1": "start"}).round(2)
-    if (states := frame["state"].str.split(":").str[0]).ne("finished").any():
-        table["state"] = states
-    text = table.map(lambda value: printable(value)[:40] if isinstance(value, str) else f"{value:.10g}")
-    return text.replace("nan", "")
+def overview(frame: pd.DataFrame) -> str:
+    """Returns a few columns of ``read_runs`` as a table of 80 characters a line; "start" is before training.
 
+    States of unfinished runs and averages of SentEval, where there are any, take the places of "loss" and "start".
+    """
+    from analysis.tables import render  # late, as it imports pandas
 
-def _list_runs(folders: Sequence[Path]) -> Iterator[Path]:
-    for folder in folders:
-        if not folder.is_dir():
-            raise UserError("there is no such folder", key=str(folder))
-        if (folder / "config.yaml").exists():
-            yield folder
-        else:
-            yield from sorted(path.parent for path in folder.glob("*/config.yaml"))
-
-
-def _numbers(values: Mapping[str, Any], kind: type = float) -> dict[str, Any]:
-    return {key: kind(value) for key, value in values.items() if value is not None}
+    table = frame.assign(state=frame["state"].str.split(":").str[0], objective=frame["objective"].str[:11])
+    shown = {"state": table["state"].ne("finished").any(), "senteval": table["senteval"].notna().any()}
+    others = [key for key in shown if shown[key]] or ["loss", "start.recall@1"]
+    table = table[["run", "objective", "steps", *others, "recall@1"]].rename(columns={"start.recall@1": "start"})
+    return render(table.convert_dtypes())

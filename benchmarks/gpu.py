@@ -214,20 +214,22 @@ def encoding(sizes: Sizes, device: str, precision: Precision) -> tuple[str, str]
 
 def classifying(sizes: Sizes, device: str) -> tuple[str, str]:
     """Measures the seconds of one outer fold of nested cross-validation, by the default protocol."""
-    from analysis.senteval.classifiers.fitting import fit_many
     from analysis.senteval.classifiers.selection import stratified
-    from analysis.senteval.classifiers.training import Fit
+    from analysis.senteval.classifiers.training import Fits, fit_many
     from analysis.senteval.protocols import L2, PROTOCOLS
 
     protocol, rng = PROTOCOLS["default"], generator(3)
     labels = rng.integers(2, size=sizes.examples)
     features = rng.normal(size=(sizes.examples, sizes.width)).astype(np.float32)
     features[:, 0] += labels
-    fits = [Fit(train, dev, l2) for train, dev in stratified(labels, protocol.folds) for l2 in L2]
+    fits = [Fits(*rows, L2) for rows in stratified(labels, protocol.folds)]
     start = time.perf_counter()
     fit_many(features, labels, fits, 2, protocol.classifier, device=device)
     seconds = time.perf_counter() - start
-    return f"{seconds:.1f} s", f"{len(fits)} fits, {sizes.examples:,} examples of {sizes.width} dimensions"
+    return (
+        f"{seconds:.1f} s",
+        f"{len(fits) * len(L2)} fits, {sizes.examples:,} examples of {sizes.width} dimensions",
+    )
 
 
 class PartTimeout(Exception):

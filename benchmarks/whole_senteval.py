@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run directly, fr
 import numpy as np
 import torch
 
-from analysis.senteval.results import read_results
+from analysis.senteval.records import read_results
 from analysis.senteval.tasks import TASKS
 from data.randomness import generator
 from encoders.transformer import Transformer
@@ -127,7 +127,7 @@ def main() -> None:
     print(f"{name}, torch {torch.__version__}, {options.share:.1%} of the published sizes\n")
     print("| task | seconds |\n| --- | --: |")
     for task, record in tasks.items():
-        print(f"| {task} | {record['seconds']:.1f} |")
+        print(f"| {task} | {record.seconds:.1f} |")
     print(f"\n{len(tasks)} tasks in {seconds:.0f} s, from the start of the program to its end")
 
 

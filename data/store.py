@@ -167,7 +167,7 @@ class TokenStore(MappedStore):
         kind = f"{PART_NAMES[part]} {'document' if self.sentences is None else 'sentence'}"
         if not inside.any():
             shares = f"dev_fraction={self.dev_fraction:g}, fraction={self.fraction:g}"
-            return UserError(f"no {kind} ({shares})", key="corpus")
+            return UserError(f"no {kind} ({len(self):,} in all, {shares})", key="corpus")
         reasons = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
         longest = int(self.lengths[inside].max())
         return UserError(

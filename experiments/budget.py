@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
 from data.errors import UserError
 from data.ranges import COUNT, Size
 
-if TYPE_CHECKING:
-    import torch  # takes seconds, and only ``flops_per_second`` needs it
-
 Amount = Annotated[float, Field(gt=0, le=COUNT)]
-EFFICIENCY = 0.5  # of training, compared with a plain matrix product; only for estimates of time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,22 +67,3 @@ class Plan:
     tokens: float
     epochs: float
     flops: float
-
-
-def flops_per_second(device: torch.device, dtype: torch.dtype, seconds: float = 0.3) -> float:
-    """Measures for about ``seconds`` how many floating-point operations a second a matrix product reaches here."""
-    import torch
-
-    size = 4096 if device.type == "cuda" else 1024
-    a = torch.ones(size, size, device=device, dtype=dtype)
-
-    def run(times: int) -> float:
-        start = time.perf_counter()
-        for _ in range(times):
-            product = a @ a
-        product[0, 0].item()  # waits for the device
-        return (time.perf_counter() - start) / times
-
-    run(1)
-    times = max(1, round(seconds / run(1)))
-    return 2 * size**3 / run(times)

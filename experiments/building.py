@@ -28,6 +28,12 @@ from experiments.schedules import Schedule
 from experiments.settings import Settings
 from objectives.base import NO_WORD_ORDER, PARTS, Corpus, Objective, TaskData
 
+# Keys that decide which text can be used, by what an objective reads.
+LENGTH_HINTS = {
+    "document": "See corpus.document (of .txt files), budget.min_tokens and budget.max_span.",
+    "sentence": "See corpus.document (of .txt files), sentences.min_words, .max_words and budget.max_span.",
+}
+
 
 @dataclass(frozen=True)
 class Components:
@@ -83,7 +89,7 @@ class Parts:
         for stream, (name, task) in enumerate(self.objective.tasks.items()):
             data = self.task_data[name]
             indices = (data.train if part == "train" else data.dev).indices
-            own = name in self.objective.own_data()
+            units = f"{self.objective.requirements.unit}s"
             loaders[name] = Loader(
                 data.units,
                 indices,
@@ -96,7 +102,7 @@ class Parts:
                 stream=stream,
                 lengths=None if data.lengths is None else data.lengths[indices],
                 contiguous=data.contiguous,
-                units=f"pairs of {name}" if own else f"{self.objective.requirements.unit}s",
+                units=f"pairs of {name}" if name in self.objective.own_data() else units,
                 least=task.least_batch,
             )
         return loaders
@@ -134,7 +140,7 @@ class Parts:
                 raise UserError(f"was {names[key]}, is {value}", key=f"resume: {key}")
 
 
-def build(
+def build_parts(
     values: Mapping[str, Any],
     components: Components,
     settings: Settings,
@@ -166,10 +172,10 @@ def build(
         encoder.origin += f"; learns {', '.join(synthetic)} from synthetic pairs"
     objective.check_encoder(encoder)
     if fallback := getattr(encoder, "fallback", None):
-        display.warn(fallback)
+        display.say(fallback, "yellow")
     if objective.requirements.mask_token and not encoder.has_mlm_head:
         encoder.add_mlm_head()  # type: ignore[operator]
-        display.warn(f"{encoder.origin} has no masked-language-model head: it gets a new one.")
+        display.say(f"{encoder.origin} has no masked-language-model head: it gets a new one.", "yellow")
     with display.bar("tokenising", None) as update, accelerator.main_process_first():
         store = prepare(
             source,
@@ -182,7 +188,13 @@ def build(
         corpus = Corpus(
             source, store, encoder.tokenizer, cache, lambda what, done, total: update(done, total, what)
         )
-        parts = Parts(source, encoder, objective, store, objective.task_data(corpus))
+        try:
+            task_data = objective.task_data(corpus)
+        except UserError as error:
+            if error.key == "corpus":
+                error.hint = error.hint or LENGTH_HINTS[objective.requirements.unit]
+            raise
+    parts = Parts(source, encoder, objective, store, task_data)
     parts.require_identity(values["names"])
     selections = [data.train.indices for data in parts.task_data.values() if data.units is store]
     if selections:
@@ -191,7 +203,7 @@ def build(
     if settings.warm_start is not None:
         folder = Path(settings.warm_start).expanduser()
         loaded: list[str] = []
-        for path in checkpoint.found(folder / "checkpoints")[-1:]:
+        for path in checkpoint.list_checkpoints(folder / "checkpoints")[-1:]:
             checkpoint.verify(path)
             loaded = checkpoint.load_matching(path / checkpoint.OBJECTIVE, objective)
         display.fact("warm start", f"encoder of {folder}; weights of the objective: {', '.join(loaded) or 'none'}")
@@ -223,12 +235,12 @@ def build_encoder(
             raise UnfitError(f"must hold {required.encoders} encoders side by side", key="warm_start")
     if required.word_order and not config.locate(values["encoder"]["_target_"], "encoder").reads_order:  # type: ignore[attr-defined]
         raise UnfitError(NO_WORD_ORDER.format(values["names"]["encoder"]))
-    own, reads_corpus = objective.texts, not objective.own_data().keys() >= objective.tasks.keys()
+    reads_corpus = not objective.own_data().keys() >= objective.tasks.keys()
     members: list[Encoder] = [
         config.build(
             values["encoder"] | start,
             "encoder",
-            texts=lambda: chain(source.texts() if reads_corpus else (), own()),
+            texts=lambda: chain(source.texts() if reads_corpus else (), objective.texts()),
             texts_key=lambda: (source.texts_key() if reads_corpus else "") + objective.texts_key(),
             cache=cache,
             tokenizer=tokenizer,

@@ -87,7 +87,7 @@ def save(
     return folder
 
 
-def found(root: Path) -> list[Path]:
+def list_checkpoints(root: Path) -> list[Path]:
     """Returns the checkpoints under ``root``, oldest first."""
     return sorted(root.glob("step-*"))
 
@@ -97,7 +97,7 @@ def prune(root: Path, keep_last: int, best: int | None) -> None:
 
     The best one, if it is older, is only exported, and loses its optimizer state.
     """
-    for folder in found(root)[:-keep_last]:
+    for folder in list_checkpoints(root)[:-keep_last]:
         if folder.name == f"step-{best or 0:08d}":
             _drop_optimizer(folder)
         else:
@@ -106,13 +106,13 @@ def prune(root: Path, keep_last: int, best: int | None) -> None:
 
 def finish(root: Path) -> None:
     """Removes the optimizer states of a finished run, the newest checkpoint's last."""
-    for folder in found(root):
+    for folder in list_checkpoints(root):
         _drop_optimizer(folder)
 
 
 def is_finished(root: Path) -> bool:
     """Returns whether the newest checkpoint under ``root`` is that of a finished run, without optimizer state."""
-    return any(verify(newest)["files"] == [MODEL, OBJECTIVE] for newest in found(root)[-1:])
+    return any(verify(newest)["files"] == [MODEL, OBJECTIVE] for newest in list_checkpoints(root)[-1:])
 
 
 def _drop_optimizer(folder: Path) -> None:

@@ -67,16 +67,18 @@ def call_command(function: Callable[..., Any], name: str, *, runs: bool = False)
         call_with_hydra(lambda config: function(**parse(function, config)), name)
         return
     with rendered_errors():
-        _, arguments = read_arguments(name)
+        flags, arguments = read_arguments(name)
+        if flags:
+            raise UserError("not an option of this command", key=" ".join(flags))
         keys = compose([], name).keys()
         groups = keys - BASES  # budget.flops= is of the runs
-        own = [
+        overrides = [
             text
             for text in arguments
-            if override_key(text) in keys or override_key(text).partition(".")[0] in groups
+            if override_key(text) not in keys and override_key(text).partition(".")[0] not in groups
         ]
-        values = compose(own, name) | {"overrides": [text for text in arguments if text not in own]}
-        function(**parse(function, values))
+        values = compose([text for text in arguments if text not in overrides], name)
+        function(**parse(function, values | {"overrides": overrides}))
 
 
 def call_with_hydra(

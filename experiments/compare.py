@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 sys.path.pop(0)  # this folder, which Python puts there
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -28,6 +28,7 @@ from experiments.command import call_command
 from experiments.config import build, check, choices, merge, override_key, unknown
 from experiments.settings import Settings
 from experiments.sweep import (
+    RESERVED,
     UNITS,
     Run,
     complete,
@@ -39,21 +40,7 @@ from experiments.sweep import (
     sweep,
 )
 
-if TYPE_CHECKING:  # these take seconds to import
-    from analysis.page import Example, View
-    from experiments.building import Parts
-
 BEFORE = "before training"
-RESERVED = (
-    "objective",
-    "encoder",
-    "seed",
-    "run_dir",
-    "resume",
-    "evaluation",
-)  # keys of run.py that this command sets
-READABLE = 17  # tokens of the sentence that is shown, about
-TRIES, SHOWN, NEIGHBOURS = 12, 2, 3  # samples, examples of different classes, consecutive sentences
 
 
 def compare(
@@ -85,28 +72,28 @@ def compare(
         UserError: for what the user can correct, and if no run is finished.
         SystemExit: with status 1, if a run failed.
     """
-    usable = {*encoders, *choices()["encoder"], *choices()["objective"]}
-    errors = [unknown(f"settings.{name}", name, usable) for name in settings if name not in usable]
-    keys = {*map(override_key, overrides)}
-    errors += [UserError("set by this command", key=key) for key in RESERVED if key in keys]
-    if errors:
-        raise UserErrors(errors)
-    has_length = not keys.isdisjoint(f"budget.{unit}" for unit in UNITS) or equal == "compute"
-    base = [f"budget={budget}", *([] if has_length else [f"budget.tokens={tokens}"])]
     axes = {
         group: {
             (run_folder(name) or Path(name)).name: [f"{group}={name}", *settings.get(name, ())] for name in names
         }
         for group, names in (("objective", objectives), ("encoder", encoders))
     }
+    usable = {*encoders, *choices()["encoder"], *choices()["objective"]}
+    errors = [unknown(f"settings.{name}", name, usable) for name in settings if name not in usable]
+    keys = {*map(override_key, overrides)}
+    errors += [UserError("set by this command", key=key) for key in (*axes, *RESERVED) if key in keys]
+    if errors:
+        raise UserErrors(errors)
+    has_length = not keys.isdisjoint(f"budget.{unit}" for unit in UNITS) or equal == "compute"
+    base = [f"budget={budget}", *([] if has_length else [f"budget.tokens={tokens}"])]
     repeated = [run.repeat(seed) for run in sweep(base, axes) for seed in seeds]
     planned = [replace(run, overrides=tuple(merge(run.overrides, overrides))) for run in repeated]
     by_name, folder = {run_name(run): run for run in planned}, Path(runs)
     check(configuration(planned[0]), keys)
+    senteval = find_senteval(data, protocol, tasks)
     if dry_run:
         print(describe_runs(planned))
         return
-    senteval = find_senteval(data, protocol, tasks)
     lengths, impossible = set[str](), dict[str, str]()
     for name, run in by_name.items():
         if run.seed == seeds[0]:
@@ -172,8 +159,9 @@ def write(
         queries: sentences whose neighbours are shown; None for some of held-out text.
         notes: lines on the page.
     """
-    from analysis import page
+    from analysis import geometry, page
     from encoders import load
+    from experiments.examples import show_objective
 
     trained = frame[frame["objective"] != BEFORE].reset_index(drop=True)
     models = (
@@ -189,9 +177,11 @@ def write(
         first.setdefault((row.objective, row.encoder), row.run)
     views, texts = list[page.View](), list[str]()
     for name in {objective: name for (objective, _), name in [*first.items()][::-1]}.values():
-        view, texts = show_objective(runs[name].labels["objective"], configuration(runs[name]), folder / name)
+        view, texts = show_objective(
+            runs[name].labels["objective"], configuration(runs[name]), folder / name / "tokenizer"
+        )
         views.insert(0, view)
-    sample = page.sample_sentences(texts, queries)
+    sample = geometry.sample_sentences(texts, queries)
     paths = page.write_page(
         out,
         trained,
@@ -201,63 +191,10 @@ def write(
         notes=notes,
         views=views,
         sample=sample,
-        spaces={pair: page.embed(load(folder / name / EXPORT).eval(), sample) for pair, name in first.items()},
+        spaces={pair: geometry.embed(load(folder / name / EXPORT).eval(), sample) for pair, name in first.items()},
         command=shlex.join(["python", "experiments/compare.py", *sys.argv[1:]]),
     )
     print(*paths, sep="\n")
-
-
-def show_objective(name: str, config: Mapping[str, Any], folder: Path) -> tuple[View, list[str]]:
-    """Returns what an objective does to held-out text, and that text; the run in ``folder`` has its tokenizer."""
-    from accelerate import Accelerator
-
-    from analysis.page import View
-    from experiments.building import build as build_parts
-    from experiments.building import build_components
-    from experiments.progress import Display
-
-    accelerator, display = Accelerator(cpu=True), Display(shown=False)
-    components = build_components(config)
-    parts = build_parts(config, components, Settings.of(config), accelerator, display, folder / "tokenizer")
-    objective, data, examples = parts.objective, parts.objective.own_data(), {}
-    for task in objective.tasks:
-        unit = data[task]["name"] if task in data else objective.requirements.unit
-        heading = f"{task}{': ' * bool(task)}{unit}, in the tokens of {config['names']['encoder']}"
-        examples[heading] = sample_examples(parts, task)
-    summary = " ".join((type(objective).__doc__ or "").split("\n\n")[0].split())
-    return View(name, summary, objective.formula, examples), parts.store.held_out_texts()
-
-
-def sample_examples(parts: Parts, task: str) -> list[Example]:
-    """Returns an example of each class, at most SHOWN, sampled from a readable held-out unit."""
-    from analysis.page import Example, show_rows, token_texts
-    from data.randomness import FIXED, generator
-
-    objective, data, format = parts.objective.tasks[task], parts.task_data[task], parts.encoder.format
-    numbers, sizes = data.dev.indices, parts.store.lengths if data.lengths is None else data.lengths
-    middle = abs(sizes[numbers].astype(int) - READABLE).argmin()
-    chosen = numbers[:NEIGHBOURS] if data.contiguous else [numbers[middle]]
-    units, texts = [data.units[int(i)] for i in chosen], token_texts(parts.encoder.tokenizer)
-    examples = dict[str, Example]()
-    for attempt in range(TRIES):
-        rng = generator(FIXED, attempt + 1)
-        sampled = [objective.sample(unit, format, rng) for unit in units]
-        batch, sources = objective.collate(sampled, format), objective.sources(sampled[0])
-        labels = {key: str(value.item()) for key, value in batch.numbers.items() if value.numel() == 1}
-        unit, rows = texts(units[0]) if sources else [], []
-        blocks = {
-            id(block): (role, block) for role, block in batch.tokens.items() if not sources or role in sources
-        }
-        for role, block in blocks.values():
-            roles = " = ".join(name for name, other in batch.tokens.items() if other is block)
-            decoder = getattr(objective, "tokenizer", None) if role in objective.part_names else None
-            names = token_texts(decoder) if decoder else texts
-            masked = "mlm" in objective.part_names
-            rows += show_rows(roles, block, names, format, unit=unit, sources=sources.get(role, ()), masked=masked)
-        examples.setdefault(str(labels), Example(unit, rows, labels))
-        if not labels or len(examples) == SHOWN:
-            break
-    return [*examples.values()]
 
 
 if __name__ == "__main__":

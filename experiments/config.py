@@ -15,10 +15,12 @@ from pkgutil import resolve_name
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import hydra
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from analysis.model_names import EXPORT, run_folder
+from analysis.model_names import CONFIG, EXPORT, run_folder
 from analysis.runs import NAMES
 from data.errors import UserError, UserErrors, reading
 from data.files import read_json, read_yaml
@@ -34,6 +36,8 @@ BASES = {  # base class of each component
     "encoder": "encoders.base.Encoder",
 }
 HEAVY = ("optimizer", "objective", "encoder")  # their modules import torch, which takes seconds
+# Groups whose keys depend on the choice of a group.
+DEPENDENT = {"objective": ["optimizer", "schedule"], "experiment": [*BASES]}
 # Keys of a resumed run that may differ from those of its folder.
 RESUME = ("resume", "cache", "device", "processes", "threads", "workers", "trackers", "verbose", "budget.steps")
 # Keys of the encoder beside warm_start; all others are those of the encoder that the run starts from.
@@ -90,53 +94,58 @@ def compose_with_hydra(overrides: Sequence[str], name: str) -> DictConfig:
         return hydra.compose(name, [*overrides], return_hydra_config=True)
 
 
-def prepare(overrides: Iterable[str], name: str = "run") -> list[str]:
+def prepare(overrides: Sequence[str], name: str = "run") -> list[str]:
     """Returns ``overrides`` as Hydra gets them.
 
     Keys of no group are added by force, so that ``check`` reports unknown ones. ``encoder=<folder>`` and
     ``warm_start`` choose the encoder that opens their folder.
 
     Raises:
-        UserErrors: for overrides that are not ``key=value`` or name no choice of their group.
+        UserErrors: for overrides that are not ``key=value`` or name no choice of their group; with the mistakes in
+            all others of run.yaml.
     """
-    overrides = [*overrides]
     values = {override_key(text): text.partition("=")[2].strip("'\"") for text in overrides}
     folders = map(Path, re.findall(r"file://([^'\"\],]+)", values.get("hydra.searchpath", "")))
     groups = choices(*folders) if name == "run" else {}
-    prepared, errors = list[str](), list[UserError]()
+    prepared, wrong, errors = list[str](), set[str](), list[UserError]()
+    export = Path(values.get("warm_start", "null")).expanduser() / EXPORT
+    if export.is_dir():
+        prepared.append(f"encoder={encoder_choice(export)}")
     for text in overrides:
         key, value = override_key(text), values[override_key(text)]
-        folder = Path(value).expanduser()
+        folder, (group, _, part) = Path(value).expanduser(), key.partition(".")
         if "=" not in text and text[0] != "~":
             errors.append(UserError("key=value expected; quote values with spaces", key=text))
+        elif group == "encoder" and part.partition(".")[0] not in WARM and export.is_dir():
+            errors.append(UserError("warm_start sets it", key=key))
         elif key == "encoder" and value not in groups.get(key, value) and folder.is_dir():
             folder = folder / EXPORT if (folder / EXPORT).is_dir() else folder
             prepared += [f"encoder={encoder_choice(folder)}", f"++encoder.path={quote(folder)}"]
         elif key in groups:
             words = [word for word in value.strip("[]").split(",") if word not in groups[key]]
-            errors += [unknown(f"{key}={word}", word, groups[key]) for word in words]
+            kind = f"no such choice{' or folder' * (key == 'encoder')}"
+            errors += [unknown(f"{key}={word}", word, groups[key], kind) for word in words]
+            wrong |= {key, *DEPENDENT.get(key, ())} if words else set()
             prepared.append(text)
         else:
             prepared.append(text if re.match(r"[+~]|hydra[./]", text) else f"++{text}")
-    if "warm_start" in values and (export := Path(values["warm_start"]).expanduser() / EXPORT).is_dir():
-        prepared.append(f"encoder={encoder_choice(export)}")
-        errors += [UserError("warm_start sets it", key=key) for key in values if is_size(key)]
+    if errors and name == "run":
+        rest = [text for text in prepared if override_key(text).partition(".")[0] not in wrong]
+        try:
+            config = compose_with_hydra(rest, name)
+            check(resolve(config, config.hydra), {*map(override_key, rest)})
+        except (UserError, HydraException, OmegaConfBaseException) as error:  # Hydra's come when these are right
+            errors += getattr(error, "errors", ())
     if errors:
         raise UserErrors(errors)
     return prepared
 
 
-def unknown(key: str, word: str, names: Iterable[str]) -> UserError:
+def unknown(key: str, word: str, names: Iterable[str], text: str = "unknown") -> UserError:
     """Returns an error about ``word``, with which ``key`` may end, and the name that is most like it."""
     near = get_close_matches(word, [name for name in names if name != word], 1, 0.7)
     prefix = key.removesuffix(word) if key.endswith(word) else ""
-    return UserError("unknown", key=key, hint=f"Did you mean {prefix}{near[0]}?" if near else "")
-
-
-def is_size(key: str) -> bool:
-    """Returns True for keys of the encoder that warm_start sets."""
-    group, _, name = key.partition(".")
-    return group == "encoder" and name.partition(".")[0] not in WARM
+    return UserError(text, key=key, hint=f"Did you mean {prefix}{near[0]}?" if near else "")
 
 
 def encoder_choice(folder: Path) -> str:
@@ -170,36 +179,43 @@ def resolve(config: DictConfig, hydra_config: Any) -> dict[str, Any]:
         config: composed configuration.
         hydra_config: Hydra's own part of it.
     """
-    public = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
-    values: dict[str, Any] = OmegaConf.to_container(public, resolve=True)  # type: ignore[assignment]
+    config = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    values: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     if hydra_config.job.config_name != "run":
         return values
     if values.get("resume") is not None:
-        keys = {*map(override_key, hydra_config.overrides.task)}
-        return restore_config(Path(str(values["resume"])).expanduser(), values, keys)
+        return restore_config(values, {*map(override_key, hydra_config.overrides.task)})
     values["names"] = names = {key: hydra_config.runtime.choices.get(key) for key in NAMES}
     encoder = values.get("encoder") or {}
     model = str(encoder.get("path") or encoder.get("name") or names["encoder"])
     names["encoder"] = (run_folder(model) or Path(model)).name
     if values.get("warm_start") is not None:
-        folder = Path(str(values["warm_start"])).expanduser()
+        folder, stored = read_config("warm_start", values)
         with reading("finished run", folder):
-            names["encoder"] = str(read_yaml(folder / "config.yaml")["names"]["encoder"])
+            names["encoder"] = str(stored["names"]["encoder"])
     return values
 
 
-def restore_config(folder: Path, values: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
-    """Returns the configuration of the run in ``folder`` with those keys of this command that may differ.
+def read_config(key: str, values: Mapping[str, Any]) -> tuple[Path, Any]:
+    """Returns the run folder that the value of ``key`` names, and its configuration."""
+    folder = Path(str(values[key])).expanduser()
+    if not (folder / CONFIG).is_file():
+        raise UserError(f"not a run folder, which has a {CONFIG}", key=f"{key}={folder}")
+    return folder, read_yaml(folder / CONFIG)
+
+
+def restore_config(values: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    """Returns the configuration of a resumed run with those keys of this command that may differ.
 
     Args:
-        folder: run folder.
         values: configuration of this command.
         keys: keys of its overrides.
     """
+    folder, stored = read_config("resume", values)
+    text, hint = "a resumed run keeps it", f"{argument('warm_start', folder)} starts a new run from its encoder."
     if fixed := {*keys} - {*RESUME}:
-        raise UserErrors([UserError("a resumed run keeps its settings", key=key) for key in sorted(fixed)])
+        raise UserErrors([UserError(text, key=key, hint=hint) for key in sorted(fixed)])
     with reading("run folder", folder):
-        stored = read_yaml(folder / "config.yaml")
         if "budget.steps" in keys:
             stored["budget"]["steps"] = values["budget"]["steps"]
         return stored | {key: values[key] for key in {*keys, "cache"} & values.keys()} | {"run_dir": str(folder)}
@@ -218,8 +234,8 @@ def check(config: Mapping[str, Any], changed: Set[str] | None = None) -> None:
     """
     from experiments.settings import Settings
 
-    nodes = {"": {key: value for key, value in config.items() if key not in (*BASES, "names")}}
-    nodes |= {group: dict(config.get(group) or {}) for group in BASES}
+    nodes = {group: dict(config.get(group) or {}) for group in BASES}
+    nodes[""] = {key: value for key, value in config.items() if key not in (*BASES, "names")}
     errors = list[UserError]()
     for group, values in nodes.items():
         target = values.pop("_target_", None)
@@ -237,6 +253,8 @@ def check(config: Mapping[str, Any], changed: Set[str] | None = None) -> None:
 def parse(target: Callable[..., Any], values: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     """Returns ``values`` as the types of the keyword-only arguments of a class or function.
 
+    A single value where only a list fits becomes a list.
+
     Args:
         target: class or function; its annotations have the ranges.
         values: as YAML has them.
@@ -245,27 +263,32 @@ def parse(target: Callable[..., Any], values: Mapping[str, Any], path: str = "")
     Raises:
         UserErrors: all that are wrong.
     """
-    values = {key: value for key, value in values.items() if value != "???"}
+    values = json.loads(json.dumps({key: value for key, value in values.items() if value != "???"}))
     try:
         model = schema(target).model_validate_json(json.dumps(values), strict=True)
         parsed = {key: getattr(model, key) for key in values}  # a mapping stays one
         return {key: values[key] if isinstance(value, BaseModel) else value for key, value in parsed.items()}
     except ValidationError as error:
-        errors = dict[str, UserError]()
-        for fault in error.errors(include_url=False):
-            node: Any = values
-            parent, keys = node, [path] * bool(path)
-            for part in map(str, fault["loc"]):  # beyond keys, it names alternatives of a type
-                if isinstance(node, Mapping) and (part in node or fault["type"] == "missing"):
-                    parent, node = node, node.get(part)
-                    keys.append(part)
-            key = ".".join(keys)
-            if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-                errors[key] = unknown(key, keys[-1], parent)
-            else:
-                got = "" if fault["type"] == "missing" else f", got {json.dumps(node)}"
-                errors.setdefault(key, UserError(fault["msg"] + got, key=key))
-        raise UserErrors([*errors.values()]) from None
+        faults = error.errors(include_url=False)
+    errors, wrapped = dict[str, UserError](), False
+    for fault in faults:
+        node: Any = values
+        parent, keys, kind = node, [path] * bool(path), fault["type"]
+        for part in map(str, fault["loc"]):  # beyond keys, it names alternatives of a type
+            if isinstance(node, Mapping) and (part in node or kind == "missing"):
+                parent, node = node, node.get(part)
+                keys.append(part)
+        key, alternatives = ".".join(keys), len(fault["loc"]) + bool(path) - len(keys)
+        if kind in ("list_type", "tuple_type") and not alternatives and isinstance(node, str | float | int):
+            parent[keys[-1]], wrapped = [node], True
+        elif kind in ("extra_forbidden", "unexpected_keyword_argument"):
+            errors[key] = unknown(key, keys[-1], parent)
+        else:
+            text = "missing" if kind == "missing" else f"{fault['msg']}, got {json.dumps(node)}"
+            errors.setdefault(key, UserError(text, key=key))
+    if wrapped:
+        return parse(target, values, path)
+    raise UserErrors([*errors.values()])
 
 
 @functools.cache
@@ -324,5 +347,5 @@ def build(node: Mapping[str, Any], group: str, **extra: Any) -> Any:
         group: as "objective".
         extra: further arguments.
     """
-    values = {key: value for key, value in node.items() if key != "_target_"}
-    return locate(node["_target_"], group)(**values | extra)
+    cls = locate(node["_target_"], group)
+    return cls(**parse(cls, {key: value for key, value in node.items() if key != "_target_"}, group) | extra)

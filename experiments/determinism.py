@@ -15,15 +15,15 @@ CUBLAS = "CUBLAS_WORKSPACE_CONFIG"  # read by cuBLAS when a process' first produ
 
 
 @contextmanager
-def deterministic(wanted: bool) -> Iterator[None]:
-    """Uses torch's deterministic kernels inside the block, if ``wanted``, and restores the settings.
+def deterministic(enabled: bool) -> Iterator[None]:
+    """Uses torch's deterministic kernels inside the block, if ``enabled``, and restores the settings.
 
     Attention's backward pass is among them. A CPU's kernels are deterministic anyway.
 
     Raises:
         UserError: if an operation has no such kernel.
     """
-    if not wanted:
+    if not enabled:
         yield
         return
     cudnn = torch.backends.cudnn

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
 from pkgutil import resolve_name
+from textwrap import fill
+from typing import Any
 
 sys.path.pop(0)  # this folder, which Python puts there
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -13,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import experiments  # noqa: F401  # reports missing packages
 
 # isort: split
-from experiments.command import call_command, rendered_errors
+from experiments.command import HELP, call_command, rendered_errors
+from experiments.config import CONFIGS, unknown
 
 EVALUATIONS = {
     "evaluate": "experiments.evaluation:evaluate",
@@ -25,12 +29,12 @@ EVALUATIONS = {
     "projection_map": "analysis.projection_map:draw_maps",
     "masked_lm": "analysis.masked_lm:report_masked_lm",
     "mteb": "analysis.mteb:report_mteb",
-    "table": "analysis.reporting.tables:report_table",
-    "plot": "analysis.reporting.plotting:draw_results",
-    "bootstrap": "analysis.reporting.bootstrap:report_differences",
-    "ranking": "analysis.reporting.ranking:report_ranking",
-    "ensemble": "analysis.reporting.ensemble:report_ensemble",
-    "download": "analysis.senteval.files.download:download_data",
+    "table": "analysis.results:report_table",
+    "plot": "analysis.results:draw_results",
+    "bootstrap": "analysis.results:report_differences",
+    "ranking": "analysis.results:report_ranking",
+    "ensemble": "analysis.ensemble:report_ensemble",
+    "download": "analysis.senteval.download:download",
 }
 
 
@@ -40,11 +44,33 @@ def quote_names(argument: str) -> str:
     return argument if "'" in value else key + equals + re.sub(r"[^\[\],]+=[^\[\],]*", r"'\g<0>'", value)
 
 
+def describe(module: str, name: str) -> str:
+    """Returns signature and docstring of a function, and the docstrings of the options that it refers to.
+
+    They are read from the source, as imports take seconds. A command has those of the function that it wraps.
+    """
+    source = CONFIGS.parents[1].joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+    if command := re.search(rf"^{name} = make_command\((\w+)", source, re.MULTILINE):
+        name = command[1]
+    definition: Any = next(node for node in ast.parse(source).body if getattr(node, "name", None) == name)
+    text = str(ast.get_docstring(definition))
+    options = [describe(*place) for place in re.findall(r"``(analysis\.\w+)\.(\w+Options)``", text)]
+    if isinstance(definition, ast.FunctionDef):
+        definition.args.args = []  # the model
+        text = f"{fill(ast.unparse(definition.args), 110)}\n\n{text}"
+    return "\n\n".join([text, *options])
+
+
 def main() -> None:
-    name = sys.argv.pop(1) if sys.argv[1:2] and sys.argv[1] in EVALUATIONS else "evaluate"
-    sys.argv[1:] = map(quote_names, sys.argv[1:])
+    name = sys.argv.pop(1) if re.fullmatch(r"\w+", "".join(sys.argv[1:2])) else "evaluate"
     with rendered_errors():  # of imports, too
-        call_command(resolve_name(EVALUATIONS[name]), name)
+        if name not in EVALUATIONS:
+            raise unknown(name, name, EVALUATIONS)
+        if {*HELP} & {*sys.argv}:
+            print(describe(*EVALUATIONS[name].split(":")))
+            return
+        sys.argv[1:] = map(quote_names, sys.argv[1:])
+        call_command(resolve_name(EVALUATIONS[name]), "evaluate")
 
 
 if __name__ == "__main__":

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Unpack
 
 import torch
 from pydantic import Field
-from rich.console import Console
 
 from analysis.model_card import add_scores
-from analysis.model_names import EXPORT, Names, run_folder, split_members
+from analysis.model_names import EXPORT, Names, run_folder, short_name
 from analysis.models import ModelOptions, model_name, open_encoder, resolve_device, vector_cache
-from analysis.reporting.rendering import rich_table
-from analysis.reporting.tables import comparison
-from analysis.senteval.display import progress_on
 from analysis.senteval.protocols import PROTOCOLS, ProtocolName
-from analysis.senteval.results import FILE, Results
-from data.display import wide_console
+from analysis.senteval.records import FILE
+from analysis.tables import Format, show
 from data.errors import UserError, UserErrors
 from data.files import lock_folder
 from data.ranges import WIDEST, Below1, Threads
 from encoders.fingerprint import fingerprint
-from encoders.starts import bundled
-from experiments.progress import Display
 from experiments.run_folder import ROOT
 from experiments.settings import Settings
 
@@ -44,21 +37,51 @@ def evaluate(
     dropout: Below1 | None = None,
     folds: Annotated[int, Field(ge=2, le=1000)] | None = None,
     out: str | None = None,
+    format: Format = "text",
     threads: Threads | None = None,
-    processes: Threads | None = None,
+    processes: Threads = 1,
     **options: Unpack[ModelOptions],
 ) -> list[Path]:
-    """Evaluates models on SentEval, and prints one table of several; returns the folders of their results.
+    """Evaluates models on SentEval's 28 tasks, and prints a table; returns the folders of their results.
+
+        python experiments/evaluate.py model=runs/<folder>                              all tasks whose files exist
+        python experiments/evaluate.py model=bert-base-uncased pooling=cls tasks=[MR,CR,STSBenchmark]
+        python experiments/evaluate.py model=bag_of_words encoder.vectors=glove.txt.gz data=<SentEval's folder>
+        python experiments/evaluate.py model=[runs/<a>+runs/<b>,random_vectors] protocol=prototyping
+        make senteval-data                                                              downloads the data
+
+    The same command continues where it was stopped. Other evaluations begin with a name; --help after it shows
+    their keys:
+
+        embed           Writes a vector for each line of a text file.
+        probes          Trains classifiers that predict properties of sentences from their vectors.
+        wordsim         Computes rank correlations of cosines of word vectors with human scores.
+        quora           Trains classifiers of pairs of vectors to recognise duplicate questions.
+        neighbours      Finds the nearest neighbours of queries.
+        projection_map  Draws a map of labelled sentences, and computes how often neighbours have the same label.
+        masked_lm       Computes the masked-language-model loss on held-out text of corpora.
+        mteb            Prints a table of the models' scores on tasks of MTEB.
+        table           Shows one table of several results.
+        plot            Draws means of several results over seeds with 95 % intervals.
+        bootstrap       Shows the differences of two results, with 95 % intervals over the test examples.
+        ranking         Shows results by their mean score on the dev sets, the best of each group first.
+        ensemble        Evaluates an ensemble of results.
+        download        Downloads SentEval's data.
 
     Args:
-        model: name of a model, or several.
-        data: SentEval's folder; None: that of ``make senteval-data``.
+        model: folder of this suite, of sentence-transformers or of transformers, a run's folder, a bundled
+            checkpoint, a model of the hub, bag_of_words, or random_vectors; a+b concatenates the vectors of two,
+            [a,b] evaluates several.
+        data: SentEval's folder, with downstream and probing; None: that of ``make senteval-data``.
         probing: folder of the probing files; None: ``data/probing``.
         tasks: names of tasks; None: all whose files exist.
         protocol: name of the protocol.
-        hidden, dropout, folds: changes of the protocol.
+        hidden: units of the classifier's hidden layer, 0 for none; None: the protocol's.
+        dropout: dropout of that layer; None: the protocol's.
+        folds: folds of cross-validation; None: the protocol's.
         out: folder of the results, for several models with a folder for each; None: the run's folder where its
             encoder is evaluated as exported and by the default protocol, otherwise one in ``evaluations``.
+        format: format of the table.
         threads: threads of torch on a CPU.
         processes: tasks evaluated side by side.
         options: see ``analysis.models.ModelOptions``.
@@ -66,79 +89,70 @@ def evaluate(
     Raises:
         UserError: for models and data that cannot be read, after the other models are evaluated.
     """
-    from analysis.senteval.evaluation import run_tasks  # late: its classifiers take seconds to import
+    from analysis.results import report_table  # late, as run_tasks: classifiers take seconds to import
+    from analysis.senteval.evaluation import run_tasks
 
     rules = PROTOCOLS[protocol].changed(hidden=hidden, dropout=dropout, folds=folds)
     if rules.poolings and options.get("pooling"):
         raise UserError(f"protocol={protocol} chooses the pooling", key="pooling")
     if threads is not None:
         torch.set_num_threads(threads)
-    defaults = {"pooling": None, "layers": None, "precision": "fp32"}
-    as_exported = defaults.items() <= (defaults | options).items()
     models = [model] if isinstance(model, str) else model
-    display, results, errors = Display(), dict[Path, Results](), list[UserError]()
+    folders, errors = list[str](), list[UserError]()
     for name in models:
-        title, run = model_name(name, **options), run_folder(name)
-        place = Path("evaluations") / (re.sub(r"[^\w.+-]+", "_", title) + f"-{rules.name}")
+        title = model_name(name, **options)
+        run = run_folder(name) if title == short_name(name) else None  # None: not as exported
+        folder = Path("evaluations") / (re.sub(r"[^\w.+-]+", "_", title) + f"-{rules.name}")
         if out is not None:
-            place = Path(out).expanduser() / (place.name if len(models) > 1 else "")
-        elif run is not None and as_exported and rules.name == "default":
-            place = run
-        facts = {"name": title, "path": name, **{key: options.get(key) for key in ("pooling", "layers")}}
-        facts["vectors"] = options.get("encoder", {}).get("vectors")
-        if {*split_members(name)} <= {*bundled()}:
-            facts["weights"] = "bundled"
-        display.fact("model", title)
-        display.fact("results", str(place / FILE))
+            folder = Path(out).expanduser() / (folder.name if len(models) > 1 else "")
+        elif run is not None and rules.name == "default":
+            folder = run
+        facts = {"name": title, "path": name, "vectors": options.get("encoder", {}).get("vectors")}
+        facts |= {key: options.get(key) for key in ("pooling", "layers")}
+
+        def open_pooled(pooling: Any, name: str = name, facts: dict[str, Any] = facts) -> Any:
+            encoder = open_encoder(name, **options | {"pooling": pooling or options.get("pooling")})
+            facts["weights"] = encoder.weights  # run_tasks opens all before it reads the facts
+            return encoder
+
         try:
-            with lock_folder(place, "evaluation"), progress_on(display.console) as watch:
+            with lock_folder(folder, "evaluation"):
                 scores = run_tasks(
-                    partial(_open, name, options),
+                    open_pooled,
                     facts,
                     rules,
                     fingerprint=fingerprint,
                     data=Path(data or ROOT / DOWNLOADED).expanduser(),
-                    out=place,
+                    out=folder,
                     probing=Path(probing).expanduser() if probing else None,
                     tasks=tasks,
                     cache=vector_cache(**options),
                     device=resolve_device(options.get("device")),
                     processes=processes,
-                    watch=watch,
                 )
-            results[place] = scores
-            for task, path in scores.missing.items():
-                display.say(f"skipped     {task}: {path} is missing", style="dim")
-            table = scores.table()
-            wide_console(table, file=display.console.file).print(table)
-            if run is not None and as_exported and (out is None or place == run):
+            notes = [f"{task}: {path} is missing" for task, path in scores.missing.items()]
+            notes = [*scores.notes(), *notes, f"results: {folder / FILE}"]
+            show(scores.table(), format, title=f"SentEval: {title} ({rules.name})", notes=notes)
+            folders.append(str(folder))
+            if run is not None and (out is None or folder == run):
                 add_scores(run / EXPORT / CARD, scores)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("Interrupted. The same command continues after the finished tasks.") from None
         except UserError as error:
             errors += error.errors
-    if len(results) > 1:
-        Console().print(rich_table(comparison([*results.values()]), Console().width))
+    if len(folders) > 1:
+        report_table(results=folders, format=format)
     if errors:
         raise UserErrors(errors)
-    return [*results]
+    return [*map(Path, folders)]
 
 
 def evaluate_run(evaluation: Any, folder: Path, settings: Settings) -> None:
     """Evaluates a run's exported encoder on SentEval, by an ``analysis.training_evaluation.SentEval``."""
     evaluate(
         model=str(folder),
-        data=evaluation.data,
-        probing=evaluation.probing,
-        tasks=evaluation.tasks,
-        protocol=evaluation.protocol.name,
         out=str(folder),
-        processes=1,  # beside the model that was trained
         device=settings.device,
         cache=settings.cache,
+        **{key: getattr(evaluation, key) for key in ("data", "probing", "tasks", "protocol")},
     )
-
-
-def _open(model: str, options: ModelOptions, pooling: Any) -> Any:
-    merged: ModelOptions = {**options, "pooling": pooling or options.get("pooling")}
-    return open_encoder(model, **merged)

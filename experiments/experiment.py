@@ -6,27 +6,29 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from accelerate import Accelerator
+from accelerate.utils import broadcast_object_list
 
 from analysis import run_figure
 from analysis.held_out import card_scores, quick_table
 from analysis.quick import VERSION
 from analysis.runs import read_lines
-from data.display import duration
 from data.errors import UserError
 from data.files import atomic_write, read_json, read_yaml, write_json
 from encoders.export import model_card
 from encoders.kernels import float32_products
-from experiments import budget, building, checkpoint
+from experiments import building, checkpoint
+from experiments.budget import Plan
 from experiments.building import Components, Parts
-from experiments.config import argument
+from experiments.config import CONFIGS, argument
 from experiments.determinism import deterministic
 from experiments.optimizer import start_of
-from experiments.processes import DTYPES, all_threads, precision_of, start_processes
+from experiments.processes import all_threads, precision_of, start_processes
 from experiments.progress import Display
-from experiments.run_folder import environment, set_steps, write_config
+from experiments.run_folder import environment, write_config
 from experiments.settings import Settings
 from experiments.trainer import Trainer
 from objectives.base import TaskData
@@ -51,6 +53,7 @@ def run(config: dict[str, Any], path: Path, components: Components) -> None:
     """
     settings = Settings.of(config)
     accelerator = start_processes(settings)
+    [path] = broadcast_object_list([path])
     # Outside half precision, torch would use TF32 in cuDNN's recurrent layers.
     with float32_products("fp32"), deterministic(settings.deterministic):
         run_stages(config, settings, components, accelerator, path)
@@ -61,28 +64,36 @@ def run_stages(
 ) -> None:
     display = Display(shown=accelerator.is_main_process, verbose=settings.verbose)
     schedule, optimizer, evaluation = components.schedule, components.optimizer, components.evaluation
-    steps = config["budget"]["steps"]
-    steps_changed = settings.resume and steps != read_yaml(path / "config.yaml")["budget"]["steps"]
+    stored = read_yaml(path / "config.yaml") if settings.resume else config
+    steps_changed = config["budget"] != stored["budget"]
+    hint = f"{argument('warm_start', path)} starts a new run from its encoder."
     if steps_changed and not schedule.extendable:
-        hint = "schedule=wsd and constant have rates that do not."
+        paths = sorted(CONFIGS.glob("schedule/*.yaml"))
+        names = [each.stem for each in paths if resolve_name(read_yaml(each)["_target_"]).extendable]
+        hint = f"Those of schedule={' and '.join(names)} do not. {hint}"
         raise UserError("the learning rate of this run depends on its length", key="budget.steps", hint=hint)
     if settings.resume and checkpoint.is_finished(path / "checkpoints") and (path / "encoder").is_dir():
         if steps_changed:
-            raise UserError("the run is finished and has no optimizer state", key="budget.steps")
-        display.say(f"The run is finished. {argument('warm_start', path)} starts a new run from its encoder.")
+            raise UserError("the run is finished and has no optimizer state", key="budget.steps", hint=hint)
+        display.say(f"The run is finished. {hint}")
         return
 
     # Build
     rank, world = accelerator.process_index, accelerator.num_processes
     tokenizer = path / "tokenizer" if settings.resume else None
-    parts = building.build(config, components, settings, accelerator, display, tokenizer)
+    parts = building.build_parts(config, components, settings, accelerator, display, tokenizer)
     if accelerator.device.type == "mps" and getattr(parts.objective, "cache_chunk", None):
         # torch's checkpointing keeps no random state of that device: the second pass would use another dropout
         # mask.
         raise UserError("exact on cpu and cuda only", key="objective.cache_chunk")
 
     # Plan
-    plan = make_plan(components.budget, settings, parts)
+    batches = parts.batches("train", settings.seed)  # of all processes together
+    plan = components.budget.plan(
+        step_flops=parts.objective.step_flops(parts.encoder) * settings.accumulation,
+        step_tokens=batches.mean_tokens(SAMPLED_BATCHES) * settings.accumulation,
+        steps_per_epoch=batches.batches_per_epoch / settings.accumulation,
+    )
     dev_batches = settings.dev_batches or (PLATEAU_BATCHES if schedule.uses_dev_metric else DEV_BATCHES)
     dev_scores = getattr(evaluation, "dev_scores", None)
     trainer = Trainer(
@@ -104,19 +115,26 @@ def run_stages(
     if trainer.peak_lr < schedule.stop:  # training would end before its first step
         raise UserError(f"must be at least schedule.stop={schedule.stop:g}", key=trainer.peak_lr_key)
     _show_plan(display, parts, plan, trainer)
-    if accelerator.is_main_process and settings.resume is None:
-        describe_run(config, parts, trainer)
-    if settings.resume is not None:
+    if settings.resume:
         trainer.resume()
-        if accelerator.is_main_process:
-            set_steps(path, steps)
         display.say(f"Resuming after step {trainer.state.step:,} of {plan.steps:,}.")
 
     # Train
     scorer = _scorer(evaluation, parts, settings.seed, display, world)
     scores: dict[str, Any] = {"weights": parts.encoder.weights, "version": VERSION}
     if accelerator.is_main_process:
-        scores |= {"start": _start_scores(path, trainer, scorer)}
+        if not settings.resume:
+            config["optimizer"]["lr"] = trainer.peak_lr
+            config["corpus"] |= parts.source.pinned()
+            parts.encoder.tokenizer.save_pretrained(path / "tokenizer")
+            write_json(path / "environment.json", environment(accelerator, parts.encoder))
+            write_config(path, config | {"names": config["names"] | parts.identity()})
+        else:
+            write_config(path, stored | {"budget": config["budget"]})
+        quick = path / "quick.json"
+        resumed = trainer.state.step and quick.exists()
+        scores["start"] = read_json(quick)["start"] if resumed else scorer("the initial encoder")
+        write_json(quick, scores)
     accelerator.wait_for_everyone()
     with _with_resume_hint(trainer):
         trainer.fit()
@@ -148,26 +166,19 @@ def _scorer(evaluation: Any, parts: Parts, seed: int, display: Display, processe
     return score
 
 
-def _start_scores(path: Path, trainer: Trainer, scorer: Scorer) -> dict[str, float | None]:
-    """Scores of the encoder before training, which a resumed run reads from ``quick.json``."""
-    quick = path / "quick.json"
-    if trainer.state.step and quick.exists():
-        return dict(read_json(quick)["start"])
-    scores = scorer("the initial encoder")
-    write_json(quick, {"weights": trainer.encoder.weights, "version": VERSION, "start": scores})
-    return scores
-
-
 def _finish(
     config: dict[str, Any], parts: Parts, trainer: Trainer, evaluation: Any, scorer: Scorer, scores: dict[str, Any]
 ) -> None:
     """Evaluates and exports the trained encoder, on the first process."""
     path, display, settings = trainer.folder, trainer.display, trainer.settings
     step = _load_exported_weights(trainer)
-    scores["start"] |= _logged_dev_metrics(path, 0)
-    scores["trained"] = scorer("the trained encoder") | _logged_dev_metrics(path, step)
+    journal = read_lines(path / "metrics.jsonl")
+    scores["start"] |= _dev_metrics(journal, 0)
+    scores["trained"] = scorer("the trained encoder") | _dev_metrics(journal, step)
     scores["chance"] = {f"dev_{part}": value for part, value in parts.objective.chance_levels().items()}
-    scores["facts"] = _facts(parts, path, step)
+    tokens = [line["tokens"] for line in journal if "tokens" in line and line["step"] <= step]
+    facts = {"weights": parts.encoder.weights, "steps": step, "tokens seen": max(tokens, default=0)}
+    scores["facts"] = facts | parts.objective.facts()
     write_json(path / "quick.json", scores)
     _export(config, parts, scores, precision_of(trainer.accelerator), path)
     if samples := parts.objective.example_predictions(parts.encoder):
@@ -195,54 +206,25 @@ def _with_resume_hint(trainer: Trainer) -> Iterator[None]:
         raise
 
 
-def make_plan(amount: budget.Budget, settings: Settings, parts: Parts) -> budget.Plan:
-    """Computes the run's length from the size of a few batches of all processes together."""
-    batches = parts.batches("train", settings.seed)
-    return amount.plan(
-        step_flops=parts.objective.step_flops(parts.encoder) * settings.accumulation,
-        step_tokens=batches.mean_tokens(SAMPLED_BATCHES) * settings.accumulation,
-        steps_per_epoch=batches.batches_per_epoch / settings.accumulation,
-    )
-
-
-def describe_run(config: dict[str, Any], parts: Parts, trainer: Trainer) -> None:
-    """Writes configuration, environment and tokenizer of a new run.
-
-    The configuration gets the learning rate and the corpus' pinned settings.
-    """
-    config["optimizer"]["lr"] = trainer.peak_lr
-    config["corpus"] |= parts.source.pinned()
-    parts.encoder.tokenizer.save_pretrained(trainer.folder / "tokenizer")
-    write_json(trainer.folder / "environment.json", environment(trainer.accelerator, parts.encoder))
-    write_config(trainer.folder, config | {"names": config["names"] | parts.identity()})
-
-
-def _show_plan(display: Display, parts: Parts, plan: budget.Plan, trainer: Trainer) -> None:
+def _show_plan(display: Display, parts: Parts, plan: Plan, trainer: Trainer) -> None:
     """Prints the data, the encoder, the length of the training and the learning rate."""
-    accelerator = trainer.accelerator
-    own = parts.objective.own_data()
-    for name in parts.objective.tasks:
-        unit = "pairs" if name in own else f"{parts.objective.requirements.unit}s"
-        where = own[name]["name"] if name in own else parts.source.name
-        train, dev = parts.task_data[name].train, parts.task_data[name].dev
+    pairs = parts.objective.own_data()
+    for name, data in parts.task_data.items():
+        unit = "pairs" if name in pairs else f"{parts.objective.requirements.unit}s"
+        source = pairs[name]["name"] if name in pairs else parts.source.name
         display.fact(
             f"corpus {name}".strip(),
-            f"{where}: {len(train.indices):,} {unit} to train on, {len(dev.indices):,} held out; "
-            f"left out: {_left_out(parts.task_data[name])}",
+            f"{source}: {len(data.train.indices):,} {unit} to train on, {len(data.dev.indices):,} held out; "
+            f"left out: {_left_out(data)}",
         )
     display.fact("encoder", f"{parts.encoder.origin}; weights: {parts.encoder.weights}")
-    if not accelerator.is_main_process:
-        return
-    count = accelerator.num_processes
-    with all_threads(count):  # on a CPU all processes share its cores
-        products = budget.flops_per_second(accelerator.device, DTYPES[precision_of(accelerator)])
-    speed = budget.EFFICIENCY * products * (1 if accelerator.device.type == "cpu" else count)
     display.fact(
         "plan",
         f"{plan.steps:,} steps, about {plan.tokens:,.0f} tokens, {plan.epochs:,.2f} epochs, "
-        f"{plan.flops:.1e} floating-point operations, about {duration(plan.flops / speed)} of training here",
+        f"{plan.flops:.1e} floating-point operations",
     )
-    rate = f"peak learning rate {trainer.peak_lr:g} ({trainer.peak_lr_key})"
+    source = trainer.peak_lr_key if trainer.settings.resume is None else "of this run"
+    rate = f"peak learning rate {trainer.peak_lr:g} ({source})"
     display.fact("optimizer", f"{type(trainer.optimizer_settings).__name__}, {rate}")
 
 
@@ -266,46 +248,31 @@ def _load_exported_weights(trainer: Trainer) -> int:
     return int(best["step"])
 
 
-def _logged_dev_metrics(folder: Path, step: int) -> dict[str, float]:
-    """Returns the dev metrics that metrics.jsonl has for ``step``."""
-    for entry in read_lines(folder / "metrics.jsonl"):
-        if entry["step"] == step and any(key.startswith("dev_") for key in entry):
-            return {key: value for key, value in entry.items() if key.startswith("dev_")}
-    return {}
-
-
-def _facts(parts: Parts, folder: Path, step: int) -> dict[str, Any]:
-    """Facts that the scores of the weights of ``step`` depend on."""
-    entries = read_lines(folder / "metrics.jsonl")
-    seen = max((entry["tokens"] for entry in entries if "tokens" in entry and entry["step"] <= step), default=0)
-    return {
-        "weights": parts.encoder.weights,
-        "steps": step,
-        "tokens seen": seen,
-        **parts.objective.facts(),
-    }
+def _dev_metrics(journal: list[dict[str, Any]], step: int) -> dict[str, float]:
+    """Returns the dev metrics in the journal of ``step``."""
+    entries = (line.items() for line in journal if line["step"] == step)
+    return {key: value for items in entries for key, value in items if key.startswith("dev_")}
 
 
 def _export(config: dict[str, Any], parts: Parts, scores: dict[str, Any], precision: str, folder: Path) -> None:
     """Writes ``encoder/`` with its model card."""
-    corpus = parts.source.describe()
     settings = {key: config[key] for key in ON_CARD} | {"precision": precision}
     # A folder's own sizes replace those of the configuration.
     settings["encoder"] = {key: value for key, value in config["encoder"].items() if key != "shape"}
     if config.get("warm_start") or config["encoder"].get("path"):
         settings["encoder"] = "the encoder of the folder that training started from"
-    task_data = parts.task_data
-    own = {
-        name: {**facts, "training pairs": len(task_data[name].train.indices)}
-        for name, facts in parts.objective.own_data().items()
+    sizes = {name: len(data.train.indices) for name, data in parts.task_data.items()}
+    pairs = {
+        name: {**facts, "training pairs": sizes.pop(name)} for name, facts in parts.objective.own_data().items()
     }
-    sizes = [len(one.train.indices) for name, one in task_data.items() if name not in own]
-    of_corpus = corpus | {f"{parts.objective.requirements.unit}s": max(sizes)} if sizes else {}
+    units = (
+        parts.source.describe() | {f"{parts.objective.requirements.unit}s": max(sizes.values())} if sizes else {}
+    )
     card = model_card(
         title="-".join(str(config["names"][key]) for key in ("objective", "encoder", "corpus")),
         encoder=parts.encoder,
         objective=str(config["names"]["objective"]),
-        corpus=of_corpus | dict(own),
+        corpus=units | pairs,
         tokens=scores["facts"]["tokens seen"],
         settings=settings,
         scores=card_scores(scores),

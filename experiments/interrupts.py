@@ -15,10 +15,7 @@ NOTED = "Stopping after this step; a second interrupt stops at once.\n"
 
 @contextmanager
 def signal_handlers(handlers: Mapping[signal.Signals, Any]) -> Iterator[None]:
-    """Sets ``handlers`` of signals, as ``signal.signal`` takes them, inside the block; in the main thread only."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Sets ``handlers`` of signals, as ``signal.signal`` takes them, inside the block."""
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield

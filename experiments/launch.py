@@ -96,7 +96,7 @@ def run_processes(config: dict[str, Any], path: Path, components: Any, count: in
         variables["OMP_NUM_THREADS"] = str(config["threads"])
     with signal_handlers({signal.SIGINT: signal.SIG_IGN}):  # until they train; this process ends them
         others: Any = multiprocessing.start_processes(
-            join_in, (config, path, variables), nprocs=count - 1, join=False, start_method="spawn"
+            run_other, (config, path, variables), nprocs=count - 1, join=False, start_method="spawn"
         )
     try:
         while store.add(READY, 0) < count - 1:  # one that dies before they meet would be waited for
@@ -104,12 +104,12 @@ def run_processes(config: dict[str, Any], path: Path, components: Any, count: in
         with environment(variables | {"RANK": "0", "LOCAL_RANK": "0"}):
             experiment.run(config, path, components)
     except multiprocessing.ProcessExitedException as ended:
-        raise end(ended, store) from ended
+        raise exit_error(ended, store) from ended
     except RuntimeError as error:  # what a collective raises when another process ends
         try:
             others.join(ENDING_SECONDS)
         except multiprocessing.ProcessExitedException as ended:
-            raise end(ended, store, getattr(error, "__notes__", ())) from error
+            raise exit_error(ended, store, getattr(error, "__notes__", ())) from error
         raise
     finally:
         for process in others.processes:
@@ -119,7 +119,7 @@ def run_processes(config: dict[str, Any], path: Path, components: Any, count: in
             distributed.destroy_process_group()
 
 
-def join_in(place: int, config: dict[str, Any], path: Path, variables: Mapping[str, str]) -> None:
+def run_other(place: int, config: dict[str, Any], path: Path, variables: Mapping[str, str]) -> None:
     """Runs one of the other processes."""
     from experiments import building, experiment
 
@@ -137,7 +137,7 @@ def join_in(place: int, config: dict[str, Any], path: Path, variables: Mapping[s
         sys.exit(130)
 
 
-def end(
+def exit_error(
     ended: multiprocessing.ProcessExitedException, store: distributed.TCPStore, notes: Sequence[str] = ()
 ) -> BaseException:
     """Returns the exception that ends the run because another process ended; ``notes`` say how to go on."""

@@ -95,8 +95,7 @@ class Adam(Moments):
     lr: Positive
 
     def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-        betas = self.betas[0], self.betas[1]  # a configuration has a list
-        return torch.optim.Adam(groups, betas=betas, eps=self.eps, fused=True)
+        return torch.optim.Adam(groups, betas=self.betas, eps=self.eps, fused=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +120,7 @@ class AdamW(Moments):
     correct_bias: bool = True
 
     def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(groups, betas=(self.betas[0], self.betas[1]), eps=self.eps, fused=True)
+        return torch.optim.AdamW(groups, betas=self.betas, eps=self.eps, fused=True)
 
     def rate(self, start: Start) -> tuple[float, str]:
         if self.lr is not None:

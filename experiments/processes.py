@@ -77,9 +77,9 @@ class Processes:
         """Returns for each of ``flags``, as many on every process, whether it is set on any process."""
         if self._hosts is None:
             return list(flags)
-        found = torch.tensor(flags, dtype=torch.uint8)
-        distributed.all_reduce(found, distributed.ReduceOp.MAX, group=self._hosts)
-        return found.bool().tolist()
+        combined = torch.tensor(flags, dtype=torch.uint8)
+        distributed.all_reduce(combined, distributed.ReduceOp.MAX, group=self._hosts)
+        return combined.bool().tolist()
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
         """Copies the first process' ``tensors`` to every process."""
@@ -111,12 +111,12 @@ class Processes:
 @contextmanager
 def all_threads(count: int) -> Iterator[None]:
     """Gives this process the threads of all ``count`` processes of the run, while the others wait for it."""
-    own = torch.get_num_threads()
-    torch.set_num_threads(min(count * own, cores()) if count > 1 else own)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(min(count * threads, cores()) if count > 1 else threads)
     try:
         yield
     finally:
-        torch.set_num_threads(own)
+        torch.set_num_threads(threads)
 
 
 def _buckets(gradients: list[Tensor]) -> Iterator[list[Tensor]]:

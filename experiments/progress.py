@@ -55,9 +55,6 @@ class Display:
     def say(self, text: str, style: str | None = None) -> None:
         self.console.print(printable(text), style=style, markup=False, emoji=False, soft_wrap=True)
 
-    def warn(self, text: str) -> None:
-        self.say(text, style="yellow")
-
     @contextmanager
     def bar(self, title: str, total: float | None, done: float = 0) -> Iterator[Callable[..., None]]:
         """Shows the progress of a task; yields a function that updates it.
@@ -99,7 +96,8 @@ class Display:
                         tasks[row.title] = live.tasks[-1]
                     task = tasks[row.title]
                     live.update(task.id, total=row.total, completed=row.done)
-                    parts = (row.amount, row.text, time_left(task.time_remaining))
+                    left = f"{duration(task.time_remaining)} left" if task.time_remaining else ""
+                    parts = (row.amount, row.text, left)
                     live.update(task.id, text="  ".join(filter(None, parts)))
                 if pace.due(now) if plain else now and self._verbose:
                     self.say("; ".join(f"{name} {task.fields['text']}" for name, task in tasks.items()))
@@ -111,10 +109,3 @@ def summary(parts: Mapping[str, float], tokens_per_second: float) -> str:
     """Returns loss parts and speed on one line."""
     losses = "  ".join(f"{name} {value:.3f}" for name, value in parts.items())
     return f"{losses}  {tokens_per_second:,.0f} tokens/s"
-
-
-def time_left(seconds: float | None) -> str:
-    """Returns "1:15 left", in minutes and seconds, or "3.2 h left"; "" for None and 0."""
-    minutes, rest = divmod(round(seconds or 0), 60)
-    text = f"{minutes}:{rest:02d}" if minutes < 90 else duration(60 * minutes)
-    return f"{text} left" if seconds else ""

@@ -18,33 +18,33 @@ import pandas as pd
 from pydantic import Field
 
 from analysis.claims import decide
-from analysis.frames import as_markdown, tidy
 from analysis.model_names import Names
 from analysis.papers import CATALOGUE
 from analysis.papers.base import Options, Reproduction, Run
 from analysis.plots import save
+from analysis.results import tidy
 from analysis.senteval.protocols import ProtocolName
+from analysis.tables import render
 from data.errors import UserError, UserErrors, reading
 from data.files import atomic_write
 from data.ranges import Existing, Seed, Threads
 from data.sources.inference import Inference
 from experiments.command import call_command
-from experiments.config import build, check, compose, merge, override_key, quote, unknown
-from experiments.sweep import UNITS, Evaluation, complete, configuration, describe_runs, find_senteval
+from experiments.config import check, compose, merge, override_key, quote, unknown
+from experiments.sweep import RESERVED, UNITS, Evaluation, complete, configuration, describe_runs, find_senteval
 
-RESERVED = ("seed", "run_dir", "resume", "evaluation")  # keys of run.py that this command sets
 LENGTHS = [f"budget.{unit}" for unit in UNITS]
 FLOPS = "budget.flops"
 
 
 def reproduce(
     *,
-    figure: str,
+    figure: str | None,
     list: bool,
     dry_run: bool,
     budget: Literal["teaching", "paper"],
     seeds: Annotated[list[Seed], Field(min_length=1)] | None,
-    data: str | None,
+    data: Existing | None,
     probing: Existing | None,
     tasks: Names | None,
     protocol: ProtocolName | None,
@@ -66,10 +66,13 @@ def reproduce(
         SystemExit: with status 1, if a run failed.
     """
     if list:
+        print(f"{'figure':<22} {'runs':>7}  title; two numbers of runs: at teaching / paper size")
         for item in CATALOGUE.values():
             counts = [str(len(item.runs(Options(budget=size)))) for size in item.sizes]
             print(f"{item.id:<22} {' / '.join(counts):>7}  {item.title}")
         return
+    if not figure:
+        raise UserError("missing", key="figure", hint="list=true lists them.")
     if figure not in CATALOGUE:
         raise unknown("figure", figure, CATALOGUE)
     item = CATALOGUE[figure]
@@ -92,24 +95,26 @@ def reproduce(
         check(configuration(run), {*map(override_key, overrides)})
     if overrides and not (planned or item.examples):
         raise UserError(f"{figure} trains nothing", key=override_key(overrides[0]))
+    senteval = None
+    if item.scores and not item.needs:
+        names = tasks or (item.tasks if options.teaching else None)
+        senteval = find_senteval(data, protocol or item.protocol, names, probing)
     if dry_run:
         print(f"{figure}: {item.title}\n{describe_runs(planned)}")
         return
     if item.needs and not data:
         raise UserError(f"{figure} needs {item.needs}", key="data")
-    senteval = None
-    if item.scores and not item.needs:
-        names = tasks or (item.tasks if options.teaching else None)
-        senteval = find_senteval(data, protocol or item.protocol, names, probing)
     frame = complete(planned, options.runs, senteval=senteval, jobs=jobs, threads=threads)
     failed, notes = frame.attrs["failed"], [*item.notes]
     if planned:
+        if item.draw and not (senteval or item.needs):  # finished runs may lack a score that is newer
+            frame = frame[frame.reindex(columns=[*item.quick.values()]).notna().any(axis=1)]
         if frame.empty:
             raise UserError("no run is finished and evaluated", key="runs")
         notes.insert(0, summarise(frame, len(planned), budget, senteval))
     if item.extend and senteval:
         frame = item.extend(frame, options)
-    stem = Path(out, item.name)
+    stem = Path(out, figure.replace("/", "-"))
     stem.parent.mkdir(parents=True, exist_ok=True)
     if item.draw:
         scores = item.scores if senteval else item.quick
@@ -121,9 +126,13 @@ def reproduce(
         save(picture, stem, long)
         body = [f"![{item.title}]({stem.name}.png)", *explain(item, long)]
     elif item.examples:
-        config = compose([*item.base.split(), *overrides])
-        check(config)
-        body = tabulate(item.examples(config, build(config["corpus"], "corpus")), stem)
+        from analysis.page import list_rows
+        from experiments.examples import show_objective
+
+        configs = {base: compose([*base.split(), *overrides]) for base in item.examples}
+        for config in configs.values():
+            check(config)
+        body = tabulate(pd.concat(list_rows(show_objective(*pair, None)[0]) for pair in configs.items()), stem)
     else:
         body = tabulate(item.table(frame, options) if item.table else item.score_table(frame), stem)
         if item.claims and senteval:
@@ -187,7 +196,7 @@ def tabulate(table: pd.DataFrame, stem: Path) -> list[str]:
     table = table.rename_axis(table.index.name or "row")
     with atomic_write(stem.with_suffix(".csv")) as file:
         table.to_csv(file, lineterminator="\n")
-    return [as_markdown(table)]
+    return [render(table, "markdown", decimals=1)]
 
 
 def explain(item: Reproduction, long: pd.DataFrame) -> list[str]:

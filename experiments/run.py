@@ -17,10 +17,10 @@ def report(paths: list[Path]) -> None:
     from analysis.runs import overview, read_runs
     from data.display import csv_cell
 
-    frame = read_runs(*paths, config=True)
+    frame = read_runs(*paths)
     table = paths[0].parent / f"sweep-{paths[0].name}.csv"
     frame.map(csv_cell).to_csv(table, index=False)
-    print(overview(frame).to_string(index=False), f"table       {table}", sep="\n")
+    print(overview(frame), f"table       {table}", sep="\n")
 
 
 def train(config: dict[str, Any]) -> Path:
@@ -28,8 +28,7 @@ def train(config: dict[str, Any]) -> Path:
     from experiments.run_folder import open_run_folder
 
     with open_run_folder(config) as path:
-        print(f"{'run':<11} {path}", flush=True)  # before imports that take seconds
-        from experiments import launch
+        from experiments import launch  # takes seconds
 
         launch.run(config, path)
     return path

@@ -10,7 +10,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -21,7 +21,7 @@ from hydra.core.hydra_config import HydraConfig
 
 from analysis.runs import read_lines
 from data.errors import UserError
-from data.files import atomic_write, lock_folder, read_yaml
+from data.files import atomic_write, lock_folder
 from experiments.config import argument
 
 if TYPE_CHECKING:  # torch takes seconds to import, and the folder is opened first
@@ -36,9 +36,10 @@ PART = 8  # characters of objective, encoder and corpus in a run folder's name
 
 @contextmanager
 def open_run_folder(config: Mapping[str, Any]) -> Iterator[Path]:
-    """Locks the folder of a run, a new or empty one if nothing is resumed; yields its path.
+    """Locks the folder of a run, a new or empty one if nothing is resumed; prints and yields its path.
 
-    If other programs started several processes, only the first one locks it.
+    If other programs started several processes, only the first one does, and ``experiment.run`` sends the others
+    its path.
 
     Raises:
         UserError: if the folder is in use, cannot be written, or wrongly has content.
@@ -54,6 +55,7 @@ def open_run_folder(config: Mapping[str, Any]) -> Iterator[Path]:
         if entries and config["resume"] is None:
             hint = f"{argument('resume', path)} continues a run." if "config.yaml" in entries else ""
             raise UserError("must be new or empty", key=f"run_dir={path}", hint=hint)
+        print(f"{'run':<11} {path}", flush=True)
         yield path
 
 
@@ -61,13 +63,6 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
     """Writes ``config.yaml``."""
     with atomic_write(path / "config.yaml") as file:
         yaml.safe_dump(dict(config), file, sort_keys=False, allow_unicode=True)
-
-
-def set_steps(path: Path, steps: int | None) -> None:
-    """Changes ``budget.steps`` in ``config.yaml``."""
-    config = read_yaml(path / "config.yaml")
-    config["budget"]["steps"] = steps
-    write_config(path, config)
 
 
 class Journal:
@@ -80,26 +75,21 @@ class Journal:
 
     def __init__(self, path: Path, until: int | None = None) -> None:
         self.path = path
-        self._waiting: list[str] = []
         lines = read_lines(path) if until is not None else []
         with atomic_write(path) as file:
             file.writelines(f"{json.dumps(line)}\n" for line in lines if line["step"] <= until)
 
-    def add(self, entry: Mapping[str, Any]) -> None:
-        """Adds ``entry``, which ``flush`` writes; numbers that are not finite become null, as JSON has none."""
-        finite = {
-            key: None if isinstance(value, float) and not math.isfinite(value) else value
-            for key, value in entry.items()
-        }
-        self._waiting.append(json.dumps(finite, allow_nan=False) + "\n")
-
-    def flush(self) -> None:
-        """Writes the entries added since the last call."""
+    def write(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """Writes entries to the disk; numbers that are not finite become null, as JSON has none."""
         with self.path.open("a", encoding="utf-8") as file:
-            file.writelines(self._waiting)
+            for entry in entries:
+                finite = {
+                    key: None if isinstance(value, float) and not math.isfinite(value) else value
+                    for key, value in entry.items()
+                }
+                file.write(json.dumps(finite, allow_nan=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        self._waiting = []
 
 
 def environment(accelerator: Accelerator, encoder: Encoder) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from data.errors import UserError, reason
 from experiments.command import rendered_errors, split
 from experiments.config import unknown
 
-HINT = "As in where=\"objective == 'declutr' and `optimizer.lr` < 1e-3\"."
+HINT = "Equal is ==, as in where=\"objective == 'declutr' and `optimizer.lr` < 1e-3\"."
 
 
 def main() -> None:
@@ -49,7 +49,7 @@ def list_runs(folder: Path, where: str = "", sort: str = "", form: str = "text")
     Raises:
         UserError: naming the key of an argument that is wrong.
     """
-    frame, key = read_runs(folder, config=True), sort.removeprefix("-")
+    frame, key = read_runs(folder), sort.removeprefix("-")
     if form not in ("text", "csv"):
         raise unknown("format", form, ("text", "csv"))
     if key and key not in frame:
@@ -61,10 +61,9 @@ def list_runs(folder: Path, where: str = "", sort: str = "", form: str = "text")
     frame = frame.sort_values(key, ascending=key == sort, kind="stable") if key else frame
     if form == "csv":
         return str(frame.map(csv_cell).to_csv(index=False, lineterminator="\n")).rstrip()
-    table = overview(frame)
     broken = frame[frame["state"].str.startswith("broken")]
     lines = [f"{run}: {state}" for run, state in zip(broken["run"], broken["state"], strict=True)]
-    return "\n".join([table.to_string(index=False) if len(table) else "No run.", *map(printable, lines)])
+    return "\n".join([overview(frame) if len(frame) else "No run.", *map(printable, lines)])
 
 
 if __name__ == "__main__":

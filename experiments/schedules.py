@@ -56,7 +56,7 @@ class SlantedTriangular(Schedule):
     ratio: Annotated[float, Field(ge=1)] = 32.0
     total: Literal["steps", "instances"] = "steps"
 
-    def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
+    def factor(self, step: int, steps: int, examples: int, **_: int) -> float:
         total = steps if self.total == "steps" else steps * examples
         top = max(1, int(total * self.cut))
         p = step / top if step < top else 1 - (step - top) / max(1, total - top)
@@ -69,7 +69,7 @@ class Linear(Schedule):
 
     warm_up: Below1 = 0.1
 
-    def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
+    def factor(self, step: int, steps: int, examples: int, **_: int) -> float:
         top = int(steps * self.warm_up)
         return (step + 1) / (top + 1) if step < top else (steps - step) / (steps - top)
 
@@ -90,7 +90,7 @@ class WarmupStableDecay(Schedule):
     warm_up: SizeOrZero = 500
     decay: Share = 0.2
 
-    def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
+    def factor(self, step: int, steps: int, examples: int, **_: int) -> float:
         falling = max(1.0, steps * self.decay)
         return min(1.0, (step + 1) / (self.warm_up + 1), (steps - step) / falling)
 
@@ -101,7 +101,7 @@ class Constant(Schedule):
 
     extendable: ClassVar[bool] = True
 
-    def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
+    def factor(self, step: int, steps: int, examples: int, **_: int) -> float:
         return 1.0
 
 

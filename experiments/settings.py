@@ -10,6 +10,7 @@ from pydantic import Field
 
 from data.ranges import THREADS, Count, Positive, Seed, Size, Threads
 from data.sentences import Sentences
+from experiments.config import parse
 
 GPU_WORKERS = 4  # processes that prepare batches for each GPU; on a CPU they would take the cores of training
 LOG_EVERY, GPU_LOG_EVERY = 10, 50  # steps; each write waits for the device
@@ -67,6 +68,4 @@ class Settings:
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Settings:
         """Makes the settings from a whole configuration, whose components are left out."""
-        values = {name: config[name] for name in cls.__dataclass_fields__ if name in config}
-        nested = {"checkpoint": CheckpointSettings, "sentences": Sentences}
-        return cls(**values | {name: cls(**values[name]) for name, cls in nested.items() if name in values})
+        return cls(**parse(cls, {name: config[name] for name in cls.__dataclass_fields__ if name in config}))

@@ -25,11 +25,11 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.frames import numeric_scores
 from analysis.papers.base import Run
 from analysis.papers.base import sweep as sweep
+from analysis.results import flat_scores
 from analysis.runs import comparable, read_run
-from analysis.senteval.results import FILE, read_results
+from analysis.senteval.records import FILE, read_results
 from analysis.senteval.tasks import available
 from experiments.config import EXPORT, build, check, compose, override_key, quote
 from experiments.interrupts import terminations
@@ -40,6 +40,7 @@ SCRIPTS = ROOT / "experiments"
 LONGEST_NAME = 40
 POLL_SECONDS = 0.3
 UNITS = ("steps", "tokens", "epochs", "flops")  # of a run's length: the first that is set counts
+RESERVED = ("seed", "run_dir", "resume", "evaluation")  # keys of run.py that a command with sweeps sets
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def configuration(run: Run) -> dict[str, Any]:
 
 
 def describe_runs(runs: Sequence[Run]) -> str:
-    """Returns a line for each run: its name, length, and overrides that not all runs have.
+    """Returns a line for each run: its name, length, and overrides that not all runs have; models are named.
 
     Nothing is built.
     """
@@ -107,8 +108,9 @@ def describe_runs(runs: Sequence[Run]) -> str:
     trained = [run.overrides for run in singles.values() if not run.model]
     lines = []
     for name, run in singles.items():
-        length = "not trained" if run.model else describe_length(configuration(run)["budget"])
+        length = "evaluated only" if run.model else describe_length(configuration(run)["budget"])
         differing = [text for text in run.overrides if not all(text in texts for texts in trained)]
+        differing += [f"model={run.model}", *run.evaluation] if run.model else []
         lines.append(f"{name:<{LONGEST_NAME}}  {length:<16}  {' '.join(differing)}".rstrip())
     return "\n".join(lines)
 
@@ -136,7 +138,7 @@ def complete(
         threads: of each subprocess on a CPU.
 
     Returns:
-        The wide frame of ``analysis.frames``, without runs that failed; ``attrs["failed"]`` has a line for each.
+        The wide frame of ``analysis.results``, without runs that failed; ``attrs["failed"]`` has a line for each.
 
     Raises:
         UserError: if the configuration of the first run is wrong.
@@ -249,7 +251,7 @@ def _collect(runs: Sequence[Run], folder: Path, senteval: Evaluation | None) -> 
         results = _results(run, folder, senteval) if senteval else folder
         row: dict[str, Any] = {**run.labels, "seed": run.seed, "run": path.name, "weights": "", "tokens": 0}
         row["results"] = str(results)
-        scores = numeric_scores(_read_scores(results)) if senteval else {}
+        scores = flat_scores(_read_scores(results)) if senteval else {}
         if (path / EXPORT).is_dir():
             facts = read_run(path)
             row |= {key: facts[key] for key in ("weights", "tokens")}

@@ -88,24 +88,20 @@ class Trainer:
         self.checkpoint_every = self.settings.checkpoint.every or tenth
         self.epoch_steps = max(1, self.train.batches_per_epoch // self.settings.accumulation)
 
-    @property
-    def lr(self) -> float:
-        """Learning rate of the next step."""
-        examples = self.objective.batch_size * self.settings.accumulation
-        epoch = self.state.step // self.epoch_steps
-        return self.peak_lr * self.schedule.factor(
-            self.state.step, self.steps, examples, epoch=epoch, drops=self.state.drops
-        )
+    def lr(self, step: int) -> float:
+        """Returns the learning rate of a step, counted from 0, after the drops so far."""
+        examples, epoch = self.objective.batch_size * self.settings.accumulation, step // self.epoch_steps
+        return self.peak_lr * self.schedule.factor(step, self.steps, examples, epoch=epoch, drops=self.state.drops)
 
     @property
     def done(self) -> bool:
         """Returns whether all steps are done, or the schedule has ended the training."""
-        return self.state.step >= self.steps or self.lr < self.schedule.stop
+        return self.state.step >= self.steps or self.lr(self.state.step) < self.schedule.stop
 
     @property
     def resume_hint(self) -> str:
         """Returns the command that resumes the run, "" if it has no checkpoint."""
-        if not checkpoint.found(self.checkpoints):
+        if not checkpoint.list_checkpoints(self.checkpoints):
             return ""
         cache = f" {argument('cache', self.settings.cache)}" if self.settings.cache != Settings.cache else ""
         return f"Resume with: python experiments/run.py {argument('resume', self.folder)}{cache}"
@@ -116,18 +112,19 @@ class Trainer:
         Raises:
             UserError: if it is damaged, or has no optimizer state to resume with.
         """
-        found = checkpoint.found(self.checkpoints)
-        if not found:
+        checkpoints = checkpoint.list_checkpoints(self.checkpoints)
+        if not checkpoints:
             return
+        newest = checkpoints[-1]
         saved = checkpoint.load(
-            found[-1], encoder=self.encoder, objective=self.objective, optimizer=self.torch_optimizer.optimizer
+            newest, encoder=self.encoder, objective=self.objective, optimizer=self.torch_optimizer.optimizer
         )
         if saved["step"] > self.steps:
-            raise UserError(f"must be at least {saved['step']}, as {found[-1]} is trained", key="budget.steps")
+            raise UserError(f"must be at least {saved['step']}, as {newest} is trained", key="budget.steps")
         self.state = State(**{name: saved[name] for name in State.__dataclass_fields__ if name in saved})
         if checkpoint.OPTIMIZER not in saved["files"] and not self.done:
             hint = "Delete it to go on from the one before."
-            raise UserError("a checkpoint without optimizer state", key=str(found[-1]), hint=hint)
+            raise UserError("a checkpoint without optimizer state", key=str(newest), hint=hint)
         if self.schedule.extendable:
             self._require_same_rate()
         if self.accelerator.scaler is not None and self.state.scaler is not None:
@@ -137,15 +134,15 @@ class Trainer:
         """Refuses ``budget.steps`` under which the last trained step would have had another learning rate."""
         step = self.state.step
         lines = read_lines(self.folder / "metrics.jsonl")
-        used = next((line["lr"] for line in lines if line["step"] == step and "lr" in line), None)
-        examples = self.objective.batch_size * self.settings.accumulation
-        rate = self.peak_lr * self.schedule.factor(step - 1, self.steps, examples)
-        if used is not None and not math.isclose(rate, used, rel_tol=1e-6):
-            raise UserError(
-                f"budget.steps={self.steps}: step {step:,} was trained at a learning rate of {used:.3g}, and in a "
-                f"run of that length it would be {rate:.3g}. The length can be changed only while the learning "
-                "rate is on the plateau, and the decay of the new length must not have begun."
-            )
+        rate = self.lr(step - 1)
+        for line in lines:
+            if line["step"] == step and not math.isclose(rate, line.get("lr", rate), rel_tol=1e-6):
+                raise UserError(
+                    f"step {step:,} was trained at a learning rate of {line['lr']:.3g}, which is {rate:.3g} with "
+                    f"{self.steps:,} steps",
+                    key="budget.steps",
+                    hint="The decay of neither length may have begun.",
+                )
 
     def fit(self) -> None:
         """Trains from ``state`` to the end.
@@ -165,7 +162,7 @@ class Trainer:
                 self._evaluate()
                 self._log_extra_scores()
             while not self.done:
-                lr = self.lr
+                lr = self.lr(state.step)
                 # With an fp16 scaler, which may skip steps, the count is read from the optimizer.
                 count = None if accelerator.scaler else state.step
                 self.optimizer_settings.prepare(self.torch_optimizer, lr, count)
@@ -226,10 +223,11 @@ class Trainer:
             }
             self.accelerator.init_trackers(PROJECT, init_kwargs=options)
 
-    def _record(self, journal: Journal, entry: dict[str, Any]) -> None:
-        """Adds an entry to a journal and, under the same names, to the trackers."""
-        journal.add(entry)
-        self.accelerator.log({name: entry[name] for name in entry if name != "step"}, step=entry["step"])
+    def _record(self, journal: Journal, *entries: dict[str, Any]) -> None:
+        """Writes entries to a journal and, under the same names, to the trackers."""
+        journal.write(entries)
+        for entry in entries:
+            self.accelerator.log({name: entry[name] for name in entry if name != "step"}, step=entry["step"])
 
     def _log(self, losses: list[dict[str, Tensor]], lr: float, norm: Tensor) -> None:
         """Adds the step to the log, whose numbers stay on the device until ``_write_log``."""
@@ -277,8 +275,7 @@ class Trainer:
         if not self.accelerator.is_main_process:
             return
         speed = tokens / elapsed
-        for row in rows:
-            self._record(self._metrics, row)
+        self._record(self._metrics, *rows)
         timing = {
             "step": self.state.step,
             "steps": self.steps,
@@ -287,8 +284,6 @@ class Trainer:
             "memory_gib": round(memory.peak_gib(self.accelerator.device), 3),
         }
         self._record(self._timings, timing)
-        self._metrics.flush()
-        self._timings.flush()
         # With several tasks a step has the parts of one of them; the latest value of each part is shown.
         others = ("step", "lr", "gradient_norm", "tokens")
         self._parts |= {name: row[name] for row in rows for name in row if name not in others}
@@ -307,12 +302,9 @@ class Trainer:
         """Returns the error that ``what`` is not finite at ``step``, after so many updates of the weights."""
         if not updates:
             return UserError(f"{what} before any update: the cause is the loss, its input or the first weights.")
-        found = checkpoint.found(self.checkpoints)
-        kept = f" The last good checkpoint is {found[-1]}." if found else ""
-        return UserError(
-            f"{what} at step {step}: a learning rate below {self.peak_lr_key}={self.peak_lr:g} or precision=fp32 "
-            f"may help.{kept}"
-        )
+        good = [f"The last good checkpoint is {path}." for path in checkpoint.list_checkpoints(self.checkpoints)]
+        rate = f"a learning rate below {self.peak_lr_key}={self.peak_lr:g}"
+        return UserError(f"{what} at step {step}: {rate} or precision=fp32 may help", hint="".join(good[-1:]))
 
     # Evaluation and checkpoints
 
@@ -370,7 +362,6 @@ class Trainer:
     def _log_scores(self, scores: dict[str, float]) -> None:
         if self.accelerator.is_main_process:
             self._record(self._metrics, {"step": self.state.step, **scores})
-            self._metrics.flush()
 
     def _checkpoint_if_due(self, now: bool) -> None:
         """Writes a checkpoint ``now``, or after every ``checkpoint_every`` steps."""

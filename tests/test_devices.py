@@ -88,7 +88,7 @@ def test_no_tensor_stays_on_the_host_and_no_step_waits(
     settings = Settings.of(config)
     display = Display(shown=False)
     components, accelerator = building.build_components(config), processes.start_processes(settings)
-    parts = building.build(config, components, settings, accelerator, display, None)
+    parts = building.build_parts(config, components, settings, accelerator, display, None)
     expected = parts.encoder.encode(SENTENCES)
     batches = [parts.batches("train", 1).batch(step) for step in range(3)]
     dev = parts.batches("dev", 1).fixed(1)

@@ -22,7 +22,7 @@ TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"
 CURRENT = [path for path in TEXTS if path.parent.name != "results"]  # those are of older versions, too
 PACKAGES = ("analysis", "data", "encoders", "experiments", "objectives", "tests")
 GROUPS = ("objective", "encoder")
-NAMES = ("an-objective", "an-encoder", "a-task")
+NAMES = ("an-objective", "an-encoder")  # of add-a-task: tests/test_add_a_task.py
 PAGES = {name: (DOCS / f"add-{name}.md").read_text(encoding="utf-8") for name in NAMES}
 FILE = re.compile(r"^\*\*`([^`\n]+)`\*\*\n\n```\w+\n(.*?)^```$", re.M | re.S)
 COMMANDS = {
@@ -114,13 +114,6 @@ def test_the_tests_on_the_pages_and_the_suites_own_pass(tree: Path) -> None:
     files = [COMMANDS[name][0].removeprefix("pytest ") for name in PAGES]
     assert COMMANDS["an-objective"][-2] == COMMANDS["an-encoder"][-2]
     follow(COMMANDS["an-encoder"][-2], tree, *files)  # in one process, as start-up takes most of the time
-    follow(COMMANDS["a-task"][-1], tree)
-
-
-def test_the_task_on_the_page_is_evaluated(tree: Path) -> None:
-    (data,) = re.findall(r"```sh\n(.+?)```", PAGES["a-task"], re.S)
-    subprocess.run(["bash", "-e", "-c", data], cwd=tree, check=True)
-    assert re.search(r"Mine │ accuracy │ 100\.00 │ 100\.00", follow(COMMANDS["a-task"][1], tree))
 
 
 def test_help_names_the_new_objective_and_encoder(tree: Path) -> None:

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import encoders
-from analysis.senteval.files.captions import captions
+from analysis.senteval.captions import captions
 from data.errors import UserError
 from data.files import atomic_folder, atomic_write, lock_folder, read_yaml
 from encoders.tools.bundle import bundle
@@ -186,7 +186,7 @@ def test_captions_name_no_foreign_class(tmp_path: Path, protocol: int) -> None:
         content["image_to_caption_ids"] = {0: [*range(5)], 1: attack}
         (tmp_path / "train.pkl").write_bytes(pickle.dumps(content, protocol))
         with pytest.raises(UserError) as error:
-            captions(tmp_path)
+            captions({"train": [tmp_path / "train.pkl"]})
         assert "not allowed" in error.value.text
     assert not (tmp_path / "trace").exists()
 
@@ -242,7 +242,11 @@ def test_a_killed_process_leaves_no_half_written_folder(tmp_path: Path) -> None:
     )
     process.start()
     process.join()
-    assert process.exitcode == 9 and not (tmp_path / "step-1").exists() and checkpoint.found(tmp_path) == []
+    assert (
+        process.exitcode == 9
+        and not (tmp_path / "step-1").exists()
+        and checkpoint.list_checkpoints(tmp_path) == []
+    )
 
 
 def test_a_run_folder_is_used_by_one_run(tmp_path: Path) -> None:

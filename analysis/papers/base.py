@@ -7,15 +7,13 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.claims import Claim
-from analysis.frames import Measure, measure
-from analysis.reporting.printed import PrintedRow, paper_rows
-from analysis.senteval.averages import RULES, average
+from analysis.results import Measure, measure, paper_rows, printed_scores, read_table
+from analysis.senteval.averages import AVERAGES
 from analysis.senteval.records import PUBLISHED
 
 Axes = Mapping[str, Mapping[str, str | Sequence[str]]]  # axis to label to overrides of run.py
@@ -130,8 +128,8 @@ class Reproduction:
         long: (wide frame, options) to the long frame, where it is not ``frames.tidy`` of the scores.
         table: (wide frame, options) to the table, its rows named by the index; None for SentEval scores above the
             printed ones. The frame is empty without runs.
-        examples: (configuration, corpus) to a table of sampled examples; ``base`` are its overrides.
-        scores: panel to metric on SentEval: "<task>.<metric>" or an average of ``senteval.averages.RULES``.
+        examples: overrides of each part of a table of sampled examples.
+        scores: panel to metric on SentEval: "<task>.<metric>" or an average of ``senteval.averages.AVERAGES``.
         paper, split: printed tables that a table shows ("declutr", "test" or "dev"), and that a picture marks.
         columns: SentEval tasks that a table shows. Its averages cover all.
         printed: model to labels, of the printed rows that a picture marks.
@@ -153,8 +151,7 @@ class Reproduction:
     extend: Tabulate | None = None
     long: Tabulate | None = None
     table: Tabulate | None = None
-    examples: Callable[[Mapping[str, Any], Any], pd.DataFrame] | None = None
-    base: str = ""
+    examples: Sequence[str] = ()
     scores: Mapping[str, str] = field(default_factory=dict)
     paper: str = ""
     split: str = "test"
@@ -166,11 +163,6 @@ class Reproduction:
     claims: Sequence[Claim] = ()
     needs: str = ""
     notes: Sequence[str] = ()
-
-    @property
-    def name(self) -> str:
-        """Name of its files: "declutr-2a"."""
-        return self.id.replace("/", "-")
 
     def runs(self, options: Options) -> list[Run]:
         """Returns the runs of all seeds."""
@@ -191,9 +183,11 @@ class Reproduction:
 
     def score_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Returns a table of our rows, mean and deviation over seeds, above the paper's."""
-        keys = dict.fromkeys(key for row in paper_rows(self.paper, self.split) for key in row.cells)
-        metrics = [f"{task}.{metric}" for task, metric in keys if task in self.columns]
-        metrics += [rule.name for rule in RULES.values() if self.paper in rule.papers and rule.split == self.split]
+        keys = paper_rows(self.paper, self.split)
+        metrics = [key for key in keys if key.partition(".")[0] in self.columns]
+        metrics += [
+            rule.name for rule in AVERAGES.values() if self.paper in rule.papers and rule.split == self.split
+        ]
         measures = {metric: measure(frame, metric) for metric in [*metrics, *self.quick.values()]}
         values = pd.DataFrame({scores.label: scores.values for scores in measures.values()})
         groups = values.dropna(axis=1, how="all").groupby(frame["row"], sort=False)
@@ -204,20 +198,10 @@ class Reproduction:
 
     def printed_scores(self, measures: Mapping[str, Measure]) -> pd.DataFrame:
         """Returns the paper's scores, a row a model and a column a measure; averages are over our tasks."""
-        rows = paper_rows(self.paper, self.split)
-        columns = {
-            scores.label: {row.model: printed_score(row, metric, scores) for row in rows}
-            for metric, scores in measures.items()
-        }
-        return pd.DataFrame(columns, dtype=float)
+        return printed_scores(self.paper, self.split, measures).groupby(level=0, sort=False).last()
 
 
-def printed_score(row: PrintedRow, metric: str, scores: Measure) -> float | None:
-    """Returns a printed score, of an average over the tasks of ``scores``, which are ours."""
-    if metric not in RULES:
-        task, _, name = metric.partition(".")
-        return row.score(task, name)
-    if scores.whole and (cell := row.cells.get(("", metric))):
-        return cell.value
-    mean = average(RULES[metric], row.score, (), scores.tasks)
-    return mean.value if mean else None
+def printed_table(name: str, frame: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """Returns a table as printed."""
+    rows = read_table(name)
+    return pd.DataFrame(rows).set_index(next(iter(rows[0])))

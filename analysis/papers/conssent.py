@@ -9,32 +9,27 @@ of D, I and R, and k - 1 of the other tasks, as on the paper's axes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from analysis import plots
 from analysis.claims import Check, Claim, about_equal, at_most, best, greater, peak_inside
-from analysis.frames import numeric_scores
 from analysis.papers.base import Options, Reproduction, Run, sweep
-from analysis.senteval.records import PROBING
-from data.errors import UserError
-from data.randomness import EVALUATED_SPLIT, generator
-from data.sentences import split_sentences
+from analysis.papers.declutr import word_vectors
+from analysis.results import flat_scores
+from analysis.senteval.averages import PROBING
 
 PAIRS = ("ConsSent-C", "ConsSent-N")  # tasks of pairs; the others classify single sequences
 SINGLE = ("ConsSent-D", "ConsSent-P", "ConsSent-I", "ConsSent-R")
 TASKS = (*PAIRS, *SINGLE)
 MULTITASK = "ConsSent-MT"
 Rows = str | Sequence[str]
-KS = ("1", "2", "3", "4", "5")
+KS = (*"12345",)
 SINGLE_ROWS = ("ConsSent-D(5)", "ConsSent-P(3)", "ConsSent-I(3)", "ConsSent-R(2)")
 PAIR_ROWS = ("ConsSent-C(4)", "ConsSent-N(3)")
 TASK_ROWS = (*PAIR_ROWS, *SINGLE_ROWS)
@@ -99,14 +94,14 @@ def add_ensembles(axis: str, frame: pd.DataFrame, options: Options) -> pd.DataFr
     dev = members.filter(regex=r"^\w+\.dev$").dropna(axis=1)
     if dev.empty:
         return frame
-    from analysis.reporting.ensemble import ensemble  # late: it imports torch
+    from analysis.ensemble import ensemble  # late: it imports torch
 
     best = members.loc[dev.mean(axis=1).groupby([members[axis], members["seed"]]).idxmax()]
     tasks, rows = [column.removesuffix(".dev") for column in dev], [frame]
     for seed, group in best.groupby("seed"):
         if len(group) == len(TASKS):
             with TemporaryDirectory() as out:
-                scores = numeric_scores(ensemble([*group["results"]], Path(out), tasks).tasks)
+                scores = flat_scores(ensemble([*group["results"]], Path(out), tasks).tasks)
             rows.append(pd.DataFrame([{axis: ENSEMBLE, "k": "", "run": "", "seed": seed, **scores}]))
     return pd.concat(rows, ignore_index=True)
 
@@ -223,46 +218,10 @@ FIGURE_3 = Reproduction(
 )
 
 
-def examples(config: Mapping[str, Any], corpus: Any) -> pd.DataFrame:
-    """Returns a sentence as each task perturbs or splits it, with // between the parts of a pair.
-
-    Units are words, and inserted ones are from sentences of this length; in training, tokens and the whole corpus.
-
-    Raises:
-        UserError: if the corpus has too few sentences of 8 to 14 words.
-    """
-    from data.views import perturbations as views  # late: it imports torch
-
-    rng = generator(EVALUATED_SPLIT, 0)
-    texts = split_sentences([*islice(corpus.texts(), 400)])
-    sentences = [words for words in map(str.split, texts) if 8 <= len(words) <= 14]
-    if len(sentences) < 3:
-        raise UserError("fewer than three sentences of 8 to 14 words", key="corpus")
-    words, ends = np.array([*chain(*sentences)]), np.cumsum([*map(len, sentences)])
-    first, second, *_ = np.split(np.arange(len(words)), ends)
-    noise = views.Noise(np.ones(len(words)))
-
-    def text(*parts: views.Perturbed) -> str:
-        return " // ".join(" ".join(words[part.tokens]) for part in parts)
-
-    changed = {
-        "D(1)": views.delete(first, 1, rng),
-        "P(2)": views.permute(first, 2, rng),
-        "I(1)": views.insert(first, 1, rng, noise),
-        "R(1)": views.replace(first, 1, rng, noise),
-    }
-    rows = [(task, " ".join(sentences[0]), text(sentence)) for task, sentence in changed.items()]
-    for task, split in (("C(2)", views.split_in_two), ("N(2)", views.part_at_random)):
-        (a, b), (c, d) = split(first, rng), split(second, rng)
-        rows += [(task, text(a, b), text(a, d)), (task, text(c, d), text(c, b))]
-    return pd.DataFrame(rows, columns=["task", "positive", "negative"]).set_index("task")
-
-
 TABLE_1 = Reproduction(
     "conssent/table1",
     "ConsSent, table 1: training sequences",
-    examples=examples,
-    base="objective=conssent encoder=bilstm_max",
+    examples=[f"objective=conssent objective.task={task[-1]} encoder=bilstm_max" for task in TASKS],
 )
 
 
@@ -283,9 +242,7 @@ def table_rows(options: Options) -> list[Run]:
         nli = f"objective.nli={options.nli}" if options.nli else ""
         rows["InferSent"] = f"objective=nli encoder=bilstm_max {nli} {narrow}"
         rows["InferSent"] += f" {ADAM if options.teaching else BEST_EPOCH}"
-    vectors = f"encoder.vectors={options.vectors}"
-    words = Run({"row": "FastText BoW"}, model="bag_of_words", evaluation=(vectors,))
-    return [*[words] * bool(options.vectors), *sweep(common(options, 4.8e12), {"row": rows})]
+    return [*word_vectors(options, "FastText BoW"), *sweep(common(options, 4.8e12), {"row": rows})]
 
 
 def above(panel: str, rows: Rows, others: Rows, each: str = "row", check: Callable[..., Check] = greater) -> Check:

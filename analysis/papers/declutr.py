@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,10 @@ from matplotlib.figure import Figure
 
 from analysis import plots
 from analysis.claims import Check, Claim, about_equal, at_most, greater, rising
-from analysis.papers.base import Axes, Options, Reproduction, Run, sweep
-from analysis.reporting.printed import read_table
-from analysis.senteval.records import PROBING, STS
-from data.errors import UserError
+from analysis.papers.base import Axes, Options, Reproduction, Run, printed_table, sweep
+from analysis.senteval.averages import PROBING, STS
 from data.randomness import EVALUATED_SPLIT, generator
-from data.views.spans import Span, SpanSampler
+from data.views.spans import SpanSampler
 
 DEV_TASKS = ("CR", "TREC", "SICKEntailment", "SICKRelatedness", "STSBenchmark", *STS)
 DOWNSTREAM = ("MRPC", *DEV_TASKS)
@@ -245,16 +243,16 @@ def draw_lengths(frame: pd.DataFrame, *, title: str, ylabel: str, note: str, **_
     from scipy.stats import beta
 
     low, high = SPANS.min_length, SPANS.max_length
-    x, shapes = np.linspace(low, high, 400), {"anchor": SPANS.anchor_beta, "positive": SPANS.positive_beta}
+    x = np.linspace(low, high, 400)
     with plots.look():
         figure = plots.new_figure(title, f"{note}\nFilled: sampled lengths; line: density.", plots.TALL)
         axes = figure.subplots()
         axes.set(xlabel="length of a span in tokens", ylabel=ylabel)
-        for (span, shape), hue in zip(shapes.items(), plots.SERIES, strict=False):
-            lengths = frame.loc[frame["span"] == span, "score"]
+        for shape, hue, (span, lengths) in zip(
+            (SPANS.anchor_beta, SPANS.positive_beta), plots.SERIES, frame.groupby("span")["score"], strict=False
+        ):
             axes.hist(lengths, 40, density=True, color=hue, alpha=0.35)
-            text = f"{span}: Beta{shape}\n{len(lengths):,} drawn, mean {lengths.mean():.1f}"
-            axes.plot(x, beta(*shape, low, high - low).pdf(x), color=hue, label=text)
+            axes.plot(x, beta(*shape, low, high - low).pdf(x), color=hue, label=f"{span}: Beta{shape}")
         figure.legend(loc="outside right upper")
     return figure
 
@@ -275,42 +273,18 @@ FIGURE_1C = Reproduction(
 )
 
 
-def parameters(frame: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Returns parameters and dimensions of our encoders, no weights of which are made, below the printed ones.
-
-    Ours have the masked-language-model head, which shares its weights with the word embeddings.
-    """
-    import torch
-    from transformers import AutoConfig, AutoModelForMaskedLM
-
-    from encoders.starts import CHECKPOINTS
-
-    sizes = {"vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1}
-    configs = {
-        "DeCLUTR-small": AutoConfig.for_model("roberta", num_hidden_layers=6, **sizes),
-        "DeCLUTR-base": AutoConfig.for_model("roberta", **sizes),
-        "bundled": AutoConfig.from_pretrained(CHECKPOINTS / START),
-    }
-    rows = {
-        f"{row['model']} (printed)": [row["parameters"], row["embedding_dim"]]
-        for row in read_table("declutr_table1")
-    }
-    with torch.device("meta"):
-        for name, config in configs.items():
-            weights = AutoModelForMaskedLM.from_config(config).num_parameters()
-            rows[name] = [f"{weights / 1e6:.1f}M", config.hidden_size]
-    return pd.DataFrame(rows, index=["parameters", "embedding_dim"]).T.rename_axis("model")
-
-
 TABLE_1 = Reproduction(
-    "declutr/table1", "DeCLUTR, table 1: trainable parameters and embedding dimensions", table=parameters
+    "declutr/table1",
+    "DeCLUTR, table 1: trainable parameters and embedding dimensions",
+    table=partial(printed_table, "declutr_table1"),
+    notes=["As printed."],
 )
 
 
-def word_vectors(options: Options) -> list[Run]:
+def word_vectors(options: Options, row: str = "word vectors") -> list[Run]:
     """Returns the row of word vectors, if the command line names a file of them."""
     vectors = f"encoder.vectors={options.vectors}"
-    return [Run({"row": "word vectors"}, model="bag_of_words", evaluation=(vectors,))] if options.vectors else []
+    return [Run({"row": row}, model="bag_of_words", evaluation=(vectors,))] if options.vectors else []
 
 
 def rows(options: Options, overrides: str = "objective=declutr") -> list[Run]:
@@ -427,41 +401,11 @@ TABLE_4 = Reproduction(
 )
 
 
-def view(anchor: Span, positive: Span) -> str:
-    """Returns how ``positive`` lies to ``anchor``."""
-    if positive.end <= anchor.start or positive.start >= anchor.end:
-        return "adjacent"
-    return "subsumed" if anchor.start <= positive.start and positive.end <= anchor.end else "overlapping"
-
-
-def examples(config: Mapping[str, Any], corpus: Any) -> pd.DataFrame:
-    """Samples an anchor and positive of each view, a negative of their document (hard) and one of another (easy).
-
-    Spans are of words here, with the lengths that ``config`` has in tokens.
-
-    Raises:
-        UserError: if fewer than two of the first 400 documents are long enough.
-    """
-    rng = generator(EVALUATED_SPLIT, 0)
-    keys = ("min_length", "max_length", "anchor_beta", "positive_beta", "gap")
-    sampler = SpanSampler(positives_per_anchor=1, **{key: config["objective"][key] for key in keys})
-    texts = map(str.split, islice(corpus.texts(), 400))
-    documents = [words for words in texts if len(words) >= sampler.min_tokens]
-    if len(documents) < 2:
-        raise UserError(f"needs two documents of {sampler.min_tokens} words", key="corpus")
-    rows = {}
-    for number in range(2000):
-        words, others = documents[number % len(documents)], documents[(number + 1) % len(documents)]
-        (anchor, hard), ((positive,), _) = sampler.draw(len(words), rng)
-        (easy, _), _ = sampler.draw(len(others), rng)
-        spans = [(words, anchor), (words, positive), (words, hard), (others, easy)]
-        rows[view(anchor, positive)] = [" ".join(text[span.start : span.end]) for text, span in spans]
-    table = pd.DataFrame(rows, index=["anchor", "positive", "hard negative", "easy negative"]).T
-    return table.rename_axis("view").sort_index(ascending=False)
-
-
 TABLE_5 = Reproduction(
-    "declutr/table5", "DeCLUTR, table 5: sampled spans", examples=examples, base="objective=declutr"
+    "declutr/table5",
+    "DeCLUTR, table 5: sampled spans",
+    examples=["objective=declutr"],
+    notes=["Positives lie beside, over or within their anchor; the spans of other anchors are negatives."],
 )
 
 REPRODUCTIONS = (

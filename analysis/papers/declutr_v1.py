@@ -152,21 +152,20 @@ FIGURE_S1A = Reproduction(
 # Figure S1b: cross-batch memory (XBM). Stated: four temperatures, queues of none to 512; the sizes between are
 # chosen here. XBM counts the batch's own embeddings, which it puts into the queue first: at N = 16, A = 2, which
 # are therefore fixed, a queue of q is here a memory bank of q - 64.
-QUEUES = {"none": 0, "128": 64, "512": 448}
+QUEUES = {"none": 0, "128": 64, "256": 192, "512": 448}
+TAUS = ("0.001", "0.005", "0.01", "0.05")
 
 
 def queues(options: Options) -> list[Run]:
     """Returns the runs of figure S1b."""
-    taus = ("0.001", "0.01", "0.05") if options.teaching else ("0.001", "0.005", "0.01", "0.05")
-    sizes = QUEUES if options.teaching else {"none": 0, "128": 64, "256": 192, "512": 448}
-    return sweep(
-        f"{common(options, GAP)} budget.documents=16 objective.anchors_per_document=2 {options.compute(6e12)}",
-        {
-            **one_model(options),
-            "tau": {tau: f"objective.temperature={tau}" for tau in taus},
-            "queue": {size: f"objective.memory_bank={bank}" for size, bank in sizes.items()},
-        },
-    )
+    left_out = ("0.005", "256") if options.teaching else ()
+    axes = {
+        **one_model(options),
+        "tau": {tau: f"objective.temperature={tau}" for tau in TAUS if tau not in left_out},
+        "queue": {size: f"objective.memory_bank={QUEUES[size]}" for size in QUEUES if size not in left_out},
+    }
+    documents = "budget.documents=16 objective.anchors_per_document=2"
+    return sweep(f"{common(options, GAP)} {documents} {options.compute(6e12)}", axes)
 
 
 FIGURE_S1B = Reproduction(
@@ -185,17 +184,13 @@ FIGURE_S1B = Reproduction(
 )
 
 
-def table(name: str, title: str, **fields: Any) -> Reproduction:
-    """Returns a table whose rows are those of the final version's table 2, where ``fields`` give no others."""
-    defaults: dict[str, Any] = {
-        "rows": partial(declutr.rows, overrides=GAP),
-        "notes": [PRINTED_ONLY],
-        "paper": "declutr_v1",
-    }
-    return Reproduction(f"declutr_v1/{name}", f"DeCLUTR, first version, {title}", **defaults | fields)
-
+# Rows are those of the final version's table 2, where a table has no others.
+table: Any = partial(
+    Reproduction, rows=partial(declutr.rows, overrides=GAP), notes=[PRINTED_ONLY], paper="declutr_v1"
+)
 
 NO_STS = ("CR", "TREC", "SICKEntailment", "SICKRelatedness")
+FEW = (*NO_STS, "WordContent", "BigramShift")
 
 
 def before_and_after(options: Options) -> list[Run]:
@@ -224,36 +219,50 @@ def before_and_after(options: Options) -> list[Run]:
 
 
 TABLES = (
-    table("table1", "table 1: downstream and probing averages", tasks=[*NO_STS, *QUICK_PROBING]),
     table(
-        "table_s1",
-        "table S1: sentence losses of pretrained transformers, CLS and mean pooling",
+        "declutr_v1/table1",
+        "DeCLUTR, first version, table 1: downstream and probing averages",
+        tasks=[*NO_STS, *QUICK_PROBING],
+    ),
+    table(
+        "declutr_v1/table_s1",
+        "DeCLUTR, first version, table S1: sentence losses of pretrained transformers, CLS and mean pooling",
         split="dev",
         rows=declutr.poolings,
         notes=declutr.TABLE_4.notes,
-        tasks=[*NO_STS, "WordContent", "BigramShift"],
+        tasks=FEW,
     ),
     replace(
         declutr.TABLE_5,
         id="declutr_v1/table_s2",
         title="DeCLUTR, first version, table S2: sampled spans",
-        base=GAP,
+        examples=[GAP],
     ),
-    table("table_s3", "table S3: downstream tasks", tasks=DOWNSTREAM),
-    table("table_s4", "table S4: probing tasks", columns=PROBING, tasks=QUICK_PROBING),
+    table("declutr_v1/table_s3", "DeCLUTR, first version, table S3: downstream tasks", tasks=DOWNSTREAM),
     table(
-        "table_s5",
-        "table S5: before and after fine-tuning on inference",
+        "declutr_v1/table_s4",
+        "DeCLUTR, first version, table S4: probing tasks",
+        columns=PROBING,
+        tasks=QUICK_PROBING,
+    ),
+    table(
+        "declutr_v1/table_s5",
+        "DeCLUTR, first version, table S5: before and after fine-tuning on inference",
         split="dev",
         rows=before_and_after,
-        tasks=[*NO_STS, "WordContent", "BigramShift"],
+        tasks=FEW,
         notes=[
             "The paper's rows are published models of Sentence Transformers; ours are trained here. BERT-large "
             "and RoBERTa-large are left out, as there is no config for them (encoder=transformer encoder.name=.. "
             "trains them)."
         ],
     ),
-    table("table_s6", "table S6: downstream averages with and without SNLI", split="dev", tasks=[*NO_STS, "SNLI"]),
+    table(
+        "declutr_v1/table_s6",
+        "DeCLUTR, first version, table S6: downstream averages with and without SNLI",
+        split="dev",
+        tasks=[*NO_STS, "SNLI"],
+    ),
 )
 
 REPRODUCTIONS = (FIGURE_2A, FIGURE_2B, FIGURE_2C, FIGURE_3, FIGURE_S1A, FIGURE_S1B, *TABLES)

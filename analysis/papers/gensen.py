@@ -15,7 +15,6 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +23,10 @@ from matplotlib.figure import Figure
 
 from analysis import plots
 from analysis.claims import Claim, greater
-from analysis.papers.base import Options, Reproduction, Run, sweep
+from analysis.papers.base import Options, Reproduction, Run, printed_table, sweep
 from analysis.papers.conssent import QUICK_TRANSFER, TRANSFER, above
-from analysis.reporting.printed import read_table
-from analysis.senteval.records import STS
-from data.errors import UserError
+from analysis.results import read_table
+from analysis.senteval.averages import STS
 
 if TYPE_CHECKING:  # they import torch
     from analysis.projection_map import Labelled
@@ -63,25 +61,19 @@ def labelled_sets(data: Path) -> dict[str, Labelled]:
     """Returns at most 1,000 sentences of each set: SentEval's SUBJ and TREC, and .tsv[.gz] of label, tab, text.
 
     Raises:
-        UserError: if ``data`` has none.
+        UserError: if the folder ``data`` has none.
     """
     from analysis.projection_map import Labelled, read, take_sample
-    from analysis.senteval.tasks import absent, find, roots
+    from analysis.senteval.tasks import available, roots
 
-    sets = {}
-    for task in find(CLASSES):
-        if absent(task, root := roots(data)[task.group]) is None:
-            parts: list[Any] = [*task.load(root).values()]
-            labels = {
-                text: CLASSES[task.name][int(target)]
-                for part in parts
-                for text, target in zip(part.first, part.targets, strict=True)
-            }
-            sets[task.name] = Labelled([*labels], [*labels.values()])
-    for file in sorted(data.glob("*.tsv*")) if data.is_dir() else [data]:
-        sets[file.name.split(".")[0]] = read(file)
-    if not sets:
-        raise UserError("no SUBJ or TREC of SentEval, and no .tsv[.gz] of label, tab, text", key=f"data={data}")
+    sets = {file.name.split(".")[0]: read(file) for file in sorted(data.glob("*.tsv*"))}
+    for task in available(CLASSES, data)[0] if not sets or roots(data)["downstream"].is_dir() else ():
+        labels = {
+            text: CLASSES[task.name][int(target)]
+            for part in task.load(roots(data)[task.group]).values()
+            for text, target in zip(part.first, part.targets, strict=True)
+        }
+        sets[task.name] = Labelled([*labels], [*labels.values()])
     return {name: take_sample(labelled, 1000, 0) for name, labelled in sets.items()}
 
 
@@ -104,7 +96,7 @@ def map_sets(frame: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw_maps(frame: pd.DataFrame, *, title: str, note: str, **_: Any) -> Figure:
-    """Draws the maps of the last seed, a row for each set, with their shares."""
+    """Draws the maps of the last seed, a row for each set, with the share that neighbours predict in the map."""
     from analysis.projection_map import scatter
 
     maps, rows = sorted(frame.attrs["maps"].items()), frame["panel"].nunique()
@@ -114,8 +106,7 @@ def draw_maps(frame: pd.DataFrame, *, title: str, note: str, **_: Any) -> Figure
         for axes, ((panel, model), (places, labelled, shares)) in zip(grid.flat, maps, strict=True):
             scatter(axes, places, labelled)
             axes.set_title(f"{model}: {panel}")
-            texts = [f"{share:.0f} % {measure}" for measure, share in zip(MEASURES, shares, strict=True)]
-            axes.set_xlabel(f"label predicted by neighbours:\n{', '.join(texts)}")
+            axes.set_xlabel(f"label of the neighbours: {shares.map:.0f} % (by guessing {shares.guess:.0f} %)")
     return figure
 
 
@@ -125,7 +116,7 @@ FIGURE_1 = Reproduction(
     mapped_runs,
     long=map_sets,
     draw=draw_maps,
-    needs="SentEval's folder, or one of labelled sentences (.tsv[.gz]: label, tab, text), or one such file",
+    needs="a folder: SentEval's, or of labelled sentences (.tsv[.gz]: label, tab, text)",
     claims=[
         Claim(
             "sentences cluster reasonably well by label",
@@ -152,7 +143,7 @@ FIGURE_1 = Reproduction(
 TABLE_1 = Reproduction(
     "gensen/table1",
     "GenSen, table 1: training pairs",
-    table=lambda frame, options: pd.DataFrame(read_table("gensen_table1")).set_index("task"),
+    table=partial(printed_table, "gensen_table1"),
     notes=[
         "Ours: skip-thought from the run's corpus; translation, parsing and inference from the files that "
         "objective.fr, .de, .parse and .nli name, or objective.synthetic_pairs of generated pairs each. A run's "
@@ -162,7 +153,7 @@ TABLE_1 = Reproduction(
 
 # Encoders of table 2: tasks and other overrides, units per direction at teaching size and at the paper's.
 SINGLE = ", one encoder"
-ENCODERS: Mapping[str, tuple[str, int, int]] = {
+ENCODERS = {
     "+STN": ("[stn]", 128, 750),
     "+STN +Fr +De, one direction": ("[stn,fr,de] encoder.bidirectional=false", 256, 1500),
     "+STN +Fr +De, one encoder": ("[stn,fr,de]", 128, 750),
@@ -260,45 +251,27 @@ TABLE_2 = Reproduction(
 )
 
 
-def list_models(names: Sequence[str], frame: pd.DataFrame, options: Options) -> dict[str, str]:
-    """Returns the folders of rows of table 2, joined by "+", by row and seed; ``frame`` has single encoders."""
-    folders = {(run.row, run.seed): str(options.runs / run.run) for run in frame.itertuples()}
-    keys = {
-        f"{name}, seed {seed}": [(member, seed) for member in members(name)]
-        for name, seed in product(names, frame["seed"].unique())
-    }
-    return {
-        row: "+".join(map(folders.__getitem__, parts)) for row, parts in keys.items() if folders.keys() >= {*parts}
-    }
-
-
-def evaluation_table(
-    number: int,
-    names: Sequence[str],
-    report: str,
-    pattern: str,
-    printed: Mapping[str, str],
-    frame: pd.DataFrame,
-    options: Options,
+def evaluate_rows(
+    names: Sequence[str], report: str, frame: pd.DataFrame, options: Options, **settings: Any
 ) -> pd.DataFrame:
-    """Returns another evaluation of rows of table 2 above the printed rows.
+    """Returns the scores of another evaluation, a row for each row of table 2 and seed.
 
     Args:
-        number: of the table.
         names: rows of table 2.
         report: module and function of the evaluation.
-        pattern: regular expression of the keys of its records that are columns ("sets.RG-65.spearman").
-        printed: column of the printed table to such a key.
         frame: wide frame of single encoders.
         options: settings of the command line.
+        settings: settings of the evaluation.
     """
-    models = list_models(names, frame, options)
-    records = pkgutil.resolve_name(f"analysis.{report}")(models=[*models.values()], data=str(options.data))
-    ours = pd.json_normalize(records).set_axis([*models]).filter(regex=pattern).round(3).astype(str)
-    if printed:
-        theirs = pd.DataFrame(read_table(f"gensen_table{number}")).rename(columns=printed).set_index("model")
-        ours = pd.concat([ours, theirs.rename("{} (printed)".format)])[ours.columns]
-    return ours.rename_axis("row")
+    runs = frame.pivot(index="seed", columns="row", values="run")
+    models = {
+        f"{name}, seed {seed}": "+".join(str(options.runs / run) for run in joined)
+        for name in names
+        for seed, *joined in runs.reindex(columns=[*members(name)]).dropna().itertuples()
+    }
+    records = pkgutil.resolve_name(f"analysis.{report}")(models=[*models.values()], **settings)
+    scores = pd.DataFrame([record["scores"] for record in records], pd.Index(models, name="row"))
+    return scores.round(3).astype(str)
 
 
 def evaluation_reproduction(
@@ -311,15 +284,28 @@ def evaluation_reproduction(
     *notes: str,
     printed: Mapping[str, str] | None = None,
 ) -> Reproduction:
-    """Returns a table of another evaluation."""
-    return Reproduction(
-        f"gensen/table{number}",
-        f"GenSen, table {number}: {title}",
-        partial(rows, names),
-        table=partial(evaluation_table, number, names, report, pattern, printed or {}),
-        needs=needs,
-        notes=[*NOTES, *notes],
-    )
+    """Returns a table of another evaluation of rows of table 2 above the printed rows.
+
+    Args:
+        number: of the table.
+        title: of the table.
+        needs: description of the data.
+        names: rows of table 2.
+        report: module and function of the evaluation.
+        pattern: regular expression of the scores that are columns ("RG-65.spearman").
+        notes: departures from the paper.
+        printed: column of the printed table to such a score.
+    """
+
+    def table(frame: pd.DataFrame, options: Options) -> pd.DataFrame:
+        ours = evaluate_rows(names, report, frame, options, data=str(options.data)).filter(regex=pattern)
+        if printed:
+            theirs = pd.DataFrame(read_table(f"gensen_table{number}")).rename(columns=printed).set_index("model")
+            ours = pd.concat([ours, theirs.rename("{} (printed)".format)])[ours.columns]
+        return ours
+
+    id, title = f"gensen/table{number}", f"GenSen, table {number}: {title}"
+    return Reproduction(id, title, partial(rows, names), table=table, needs=needs, notes=[*NOTES, *notes])
 
 
 TABLE_3 = evaluation_reproduction(
@@ -332,13 +318,13 @@ TABLE_3 = evaluation_reproduction(
     "Rows are comparable if they cover the same pairs, and the paper gives no coverage. QVEC needs its file of "
     "semantic features (Tsvetkov et al. 2015), which is not included.",
     printed={
-        "v143": "sets.VERB-143.spearman",
-        "simlex": "sets.SIMLEX-999.spearman",
-        "ws353": "sets.WS-353-ALL.spearman",
-        "yp130": "sets.YP-130.spearman",
-        "mturk771": "sets.MTurk-771.spearman",
-        "rg65": "sets.RG-65.spearman",
-        "men": "sets.MEN-TR-3k.spearman",
+        "v143": "VERB-143.spearman",
+        "simlex": "SIMLEX-999.spearman",
+        "ws353": "WS-353-ALL.spearman",
+        "yp130": "YP-130.spearman",
+        "mturk771": "MTurk-771.spearman",
+        "rg65": "RG-65.spearman",
+        "men": "MEN-TR-3k.spearman",
     },
 )
 TABLE_4 = evaluation_reproduction(
@@ -356,17 +342,17 @@ TABLE_5 = evaluation_reproduction(
     "a folder of trees (x_train, x_dev, x_test), or treebank",
     [f"+STN +Fr +De{SINGLE}", f"+STN +Fr +De +NLI{SINGLE}", f"{BEST} +Par{SINGLE}"],
     "probes:report_probes",
-    r"\.(test|majority)$",
+    r"\.test$",
     "The paper's rows are over its own sentences: each must be read against its own majority class.",
     "The paper's last row adds only parsing; ours are the encoders of table 2, of which the last is wider and "
     "learns STP, too.",
     printed={
-        "length": "probes.length.mlp.test",
-        "content": "probes.content.mlp.test",
-        "order": "probes.order.mlp.test",
-        "passive": "probes.passive.logistic.test",
-        "tense": "probes.tense.logistic.test",
-        "tss": "probes.tss.logistic.test",
+        "length": "length.mlp.test",
+        "content": "content.mlp.test",
+        "order": "order.mlp.test",
+        "passive": "passive.logistic.test",
+        "tense": "tense.logistic.test",
+        "tss": "tss.logistic.test",
     },
 )
 TABLE_6 = replace(
@@ -394,23 +380,14 @@ TABLE_7 = replace(
 )
 
 
-def nearest_sentences(frame: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Returns the nearest sentences of a file to two queries."""
-    from analysis.neighbours import report_neighbours
-
-    queries = ("a man is playing a guitar .", "she looked at him for a long time .")
-    models = list_models([BEST], frame, options)
-    records = report_neighbours(models=[*models.values()], sentences=str(options.data), queries=queries)
-    lists = [{"row": row, **record} for row, record in zip(models, records, strict=True)]
-    table = pd.json_normalize(lists, ["queries", "neighbours"], ["row", ["queries", "query"]])
-    return table.round(3).astype(str).set_index("row")
-
-
+QUERIES = ("a man is playing a guitar .", "she looked at him for a long time .")
 TABLE_8 = replace(
     TABLE_4,
     id="gensen/table8",
     title="GenSen, table 8: nearest neighbours",
-    table=nearest_sentences,
+    table=lambda frame, options: evaluate_rows(
+        [BEST], "neighbours:report_neighbours", frame, options, sentences=str(options.data), queries=QUERIES
+    ).T.rename_axis("neighbour"),
     needs="a file of sentences, one a line",
     notes=[*NOTES, "The paper searches 500,000 sentences of BookCorpus, which is not available."],
 )

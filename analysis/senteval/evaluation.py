@@ -1,42 +1,44 @@
-"""``evaluate``: SentEval for any sentence encoder.
-
-Each distinct sentence is embedded once; the result of a task is written as soon as it is there.
-"""
+"""``evaluate``: SentEval for any sentence encoder. Loads tasks, embeds their sentences, evaluates task by task."""
 
 from __future__ import annotations
 
-import hashlib
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import torch
-from rich.console import Console
+from joblib import Parallel, delayed
 
-from analysis.senteval import task_evaluation
-from analysis.senteval.display import Watch, progress_on
-from analysis.senteval.features import Embedder, Encodes, Vectors, embed
-from analysis.senteval.processes import evaluate_jobs, number_of_processes
+from analysis.senteval import scores
+from analysis.senteval.captions import Captions
+from analysis.senteval.classifiers.pairs import Pairs, relatedness, snli
+from analysis.senteval.classifiers.retrieval import Captioned, retrieval
+from analysis.senteval.classifiers.selection import kfold, nested, split, tuned
+from analysis.senteval.loaders import Examples
 from analysis.senteval.protocols import PROTOCOLS, Protocol
-from analysis.senteval.results import FILE, Results, completed, read_results, write_results
-from analysis.senteval.tasks import TASKS, Task, available, roots
-from data.errors import UserError
+from analysis.senteval.records import FILE, Record, Results, read_results, write_results
+from analysis.senteval.tasks import Task, available, digest, roots
+from analysis.senteval.vectors import BATCH, CheckedEncoder, Vectors, embed_tasks
+from data.display import bar
+from data.errors import UserError, reading, rename_keys
 from data.files import atomic_write, lock_folder
-from data.randomness import PROBE_VECTORS, generator
 
-_SHORT = "A man is playing a guitar."
-_LONG = "In 1897, Zoë's 2nd expedition left Tromsø: eleven men, 40 dogs, and provisions for three winters."
-# Texts whose vectors identify an encoder.
-PROBES = (_SHORT, "Nobody left!", " ".join([_LONG] * 4), " ".join([_LONG] * 14))
-PROJECTIONS = 8  # numbers that are kept of each probe's vector, besides its length
-TOLERANCE = 0.02  # of such a number (standard deviation 1) or log length: more than machines differ by
+Fields = dict[str, Any]  # of a record
+Predictions = dict[str, np.ndarray]  # for each test example: "gold", "predicted", and "fold" or "subset"
+# By part, rows of the sentences in a matrix of vectors (no second ones for single sentences), and the targets. Of
+# captions ``first`` are five an image, and ``labels`` the images' features.
+Parts = Mapping[str, Pairs]
 
 
 def evaluate(
-    encode: Callable[[list[str]], Any] | Encodes,
+    encode: Any,
     *,
     data: Path | str,
     tasks: Sequence[str] | str | None = None,
@@ -44,8 +46,9 @@ def evaluate(
     out: Path | str | None = None,
     probing: Path | str | None = None,
     name: str | None = None,
+    batch_size: int = BATCH,
     device: str = "cpu",
-    processes: int | None = None,
+    processes: int = 1,
     progress: bool = True,
 ) -> Results:
     """Evaluates a sentence encoder on SentEval, to the protocol of the published toolkit.
@@ -57,70 +60,54 @@ def evaluate(
         print(senteval.evaluate(model, name="MiniLM", data="senteval", tasks=["STSBenchmark", "MR", "TREC"]))
 
     Args:
-        encode: a function that maps a list of n sentences to an array or tensor of shape (n, D), or an object with
-            such a method ``encode``.
+        encode: function that maps a list of n sentences to n vectors (array, tensor or list of shape (n, D)), or
+            an object with such a method ``encode``. It only gets sentences of the tasks.
         data: SentEval's folder, with ``downstream`` and ``probing`` (``make senteval-data`` fetches it).
         tasks: names of tasks; None: all whose files are there.
         protocol: a name of ``protocols.PROTOCOLS`` that does not choose among poolings.
-        out: folder for senteval.json and predictions, from which the same call resumes; None: nothing is
-            written.
+        out: folder of senteval.json, predictions and vectors, from which a call with the same ``name`` resumes;
+            None: nothing is written.
         probing: folder of the probing files, if it is not ``data/probing``.
-        name: of the encoder, shown in tables; None: the name of its class or function.
-        device: where classifiers are trained; small ones, and SNLI's without a hidden layer, always on the CPU.
-        processes: how many tasks are evaluated side by side; None: 1 on a CPU, on a GPU half as many as there are
-            cores, at most 8.
-        progress: whether progress is shown.
+        name: of the encoder, which identifies it in ``out``; None: the name of its function or class.
+        batch_size: most sentences of a call of ``encode``, unless it is a method with its own ``batch_size``.
+        device: where large classifiers are trained; small ones are trained on the CPU.
+        processes: how many tasks are evaluated side by side.
+        progress: whether to show a bar, and a line for each task, on the error stream.
 
     Raises:
-        UserError: for an unknown task or protocol, files that cannot be used, vectors of a wrong shape or not
-            finite, or if ``out`` holds results of something else.
+        UserError: for an unknown task or protocol, files or vectors that cannot be used, vectors that differ from
+            call to call, or if ``out`` holds results of another name or protocol.
     """
-    if protocol not in PROTOCOLS:
-        raise UserError(f"no such protocol; there are {', '.join(PROTOCOLS)}", key=f"protocol={protocol}")
-    if PROTOCOLS[protocol].poolings:
-        raise UserError("chooses among poolings, which only evaluate.py does", key=f"protocol={protocol}")
-    encoding = getattr(encode, "encode", encode)
-    if isinstance(encode, str) or not callable(encoding):
+    usable = [key for key, rules in PROTOCOLS.items() if not rules.poolings]
+    if protocol not in usable:
+        raise UserError(f"must be one of {', '.join(usable)}", key=f"protocol={protocol}")
+    if isinstance(encode, str) or not callable(getattr(encode, "encode", encode)):
         raise UserError("must be a function or have a method encode", key="encode")
-    if not Path(data).is_dir():
-        raise UserError("no such folder", key=f"data={data}")
-    tasks = [tasks] if isinstance(tasks, str) else tasks
-    places = Path(data), None if probing is None else Path(probing)
-    available(tasks, *places)
-    try:
+    with reading("device of torch", device):
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError):
-        raise UserError("torch finds no such device", key=f"device={device}") from None
-    name = str(name or getattr(encode, "__name__", None) or type(encode).__name__)
-    with ExitStack() as stack:
-        if out is not None:
-            stack.enter_context(lock_folder(Path(out), "evaluation"))
-        function = _Function(encoding)
-        signature = function.signature()
-        mark = hashlib.sha256(signature.tobytes() + name.encode()).hexdigest()
-        if out is not None and (Path(out) / FILE).exists():
-            model = read_results(out).model
-            if _same(model, name, signature):
-                mark, signature = model["fingerprint"], np.asarray(model["signature"])
-        watch = stack.enter_context(progress_on(Console(stderr=True))) if progress else None
+    name = str(name or getattr(encode, "__name__", type(encode).__name__))
+    folder = Path(out).expanduser() if out else None
+    with lock_folder(folder, "evaluation") if folder else nullcontext():
         return run_tasks(
-            lambda _: function,
-            {"name": name, "path": None, "signature": [round(float(each), 4) for each in signature]},
+            lambda _: encode,
+            {"name": name},
             PROTOCOLS[protocol],
-            fingerprint=lambda _: mark,
-            data=places[0],
-            out=None if out is None else Path(out),
-            probing=places[1],
-            tasks=tasks,
+            fingerprint=lambda _: quote(name, safe=""),
+            data=Path(data).expanduser(),
+            out=folder,
+            probing=Path(probing).expanduser() if probing else None,
+            tasks=[tasks] if isinstance(tasks, str) else tasks,
+            cache=folder and folder / "vectors",
+            batch_size=batch_size,
             device=device,
             processes=processes,
-            watch=watch,
+            progress=progress,
         )
 
 
 def run_tasks(
-    open_encoder: Callable[[str | None], Embedder],
-    model: dict[str, Any],
+    open_encoder: Callable[[str | None], Any],
+    model: Mapping[str, Any],
     protocol: Protocol,
     *,
     fingerprint: Callable[[Any], str],
@@ -129,223 +116,195 @@ def run_tasks(
     probing: Path | None = None,
     tasks: Sequence[str] | None = None,
     cache: Path | None = None,
+    batch_size: int = BATCH,
     device: str = "cpu",
-    processes: int | None = None,
-    watch: Watch | None = None,
+    processes: int = 1,
+    progress: bool = True,
 ) -> Results:
     """Evaluates an encoder on SentEval's tasks; after each, writes ``out/senteval.json``.
 
-    Tasks that have a result there, of the same model, protocol and data, are not evaluated again. The predictions
+    Tasks that have a result there, of the same model, protocol and files, are not evaluated again. The predictions
     of each task go to ``out/predictions/<task>.npz``.
 
     Args:
         open_encoder: returns the encoder with a pooling; None: its own.
         model: facts for the result; ``name`` is shown in tables.
-        protocol: of the evaluation.
+        protocol: of the evaluation; of several poolings the one that is best on dev counts for each task.
         fingerprint: returns a text that differs between encoders with different vectors.
-        data: SentEval's folder, with ``downstream`` and ``probing``.
         out: folder of the results; None: nothing is written.
-        probing: folder of the probing files, if it is not ``data/probing``.
-        tasks: names of tasks; None: all whose files are there.
-        cache: folder that keeps the sentences' vectors; None: they are kept in memory.
-        device: where classifiers are trained; small ones, and SNLI's without a hidden layer, always on the CPU.
-        processes: how many tasks are evaluated side by side; None: 1 on a CPU, on a GPU half as many as there are
-            cores, at most 8.
-        watch: gets the progress.
+        cache: folder of stores of vectors (see ``vectors``), by fingerprint; None: they are kept in memory.
+        data, probing, tasks, batch_size, device, processes, progress: as in ``evaluate``.
 
     Raises:
-        UserError: for files that cannot be used, or if ``out`` holds results of something else.
+        UserError: as ``evaluate`` does.
     """
-    watch = watch or Watch()
-    places = roots(data, probing)
-    wanted, lacking = available(tasks, data, probing)
-    missing = {task: str(path) for task, path in lacking.items()}
-    encoders = {pooling: open_encoder(pooling) for pooling in protocol.poolings or (None,)}
-    keys = {pooling: fingerprint(encoder) for pooling, encoder in encoders.items()}
-    weights = getattr(next(iter(encoders.values())), "weights", None)
-    model = model | ({"weights": weights} if weights else {}) | {"fingerprint": _digest(*keys.values())}
-    results = _begun(out, model, protocol, {name: str(path) for name, path in places.items()}, missing)
+    folders, poolings = roots(data, probing), protocol.poolings or (None,)
+    chosen, missing = available(tasks, data, probing)
+    encoders = [open_encoder(pooling) for pooling in poolings]
+    prints = [fingerprint(encoder) for encoder in encoders]
+    facts = {**model, "fingerprint": "+".join(prints)}
+    places = {group: str(folder) for group, folder in folders.items()}
+    results = Results(protocol=protocol.name, model=facts, data=places, folder=out)
+    if out and (out / FILE).exists():
+        earlier = read_results(out)
+        if (earlier.model.get("fingerprint"), earlier.protocol) != (facts["fingerprint"], protocol.name):
+            raise UserError("has results of another model or protocol", key=str(out), hint="Choose another out=.")
+        results.tasks = earlier.tasks
+    results.missing = {task: str(path) for task, path in missing.items() if task not in results.tasks}
+    digests = {task.name: digest(task, folders[task.group]) for task in chosen}
+    known = {name: record.files for name, record in results.tasks.items()}
+    left = [task for task in chosen if known.get(task.name) != digests[task.name]]
 
-    digests = {task.name: digest_files(task, places[task.group]) for task in wanted}
-    left = [task for task in wanted if not _done(results, task.name, digests[task.name])]
-    count = number_of_processes(processes, len(left), device)
-    # Other processes need the vectors in files.
-    with TemporaryDirectory() if cache is None and count > 1 else nullcontext(cache) as folder:
-        cache = None if folder is None else Path(folder)
-        jobs, matrices = _prepared(left, places, encoders, keys, protocol, cache, device, watch)
-        if count > 1:  # the longest first: none is left for the end
-            jobs.sort(key=lambda job: -job.work)
-        work, shares = {job.name: job.work for job in jobs}, dict[str, float]()
+    examples = {task.name: _load(task, folders[task.group], protocol) for task in left}
+    texts = {
+        name: [*chain.from_iterable(part.first + part.second for part in parts.values())]
+        for name, parts in examples.items()
+    }
+    vectors: list[dict[str, Vectors]] = []
+    show_bar = bar if progress else lambda title: nullcontext()
+    for encoder, key in zip(encoders, prints, strict=True) if left else ():
+        with show_bar("embedding") as show:
+            checked = CheckedEncoder(encoder, batch_size)
+            vectors.append(embed_tasks(checked, texts, store=cache and cache / key, progress=show))
 
-        def progress(name: str, share: float) -> None:
-            new = name not in shares
-            shares[name] = share
-            if new:
-                running = [one for one, done in shares.items() if done < 1]
-                watch.begin(results, running, [one for one in work if one not in shares])
-            watch.progress(sum(work[one] * shares[one] for one in shares) / sum(work.values()))
+    def job(task: Task) -> Any:
+        sides = []
+        for side in (each[task.name] for each in vectors):
+            rows = {
+                name: Pairs(side.index(part.first), side.index(part.second), part.targets)
+                for name, part in examples[task.name].items()
+            }
+            sides.append((side.matrix, rows))
+        return delayed(_evaluate)(task, folders[task.group] / task.files[0], sides, protocol, device)
 
-        def finish(name: str, outcomes: task_evaluation.Outcomes) -> None:
-            record, predictions = outcomes
-            results.tasks[name] = completed(name, record | {"files": digests[name]})
-            if out is not None:
-                _keep_predictions(out, name, predictions)
+    with show_bar("evaluating") as show:
+        outcomes = Parallel(processes, return_as="generator_unordered")(map(job, left))
+        for count, (name, fields, predictions) in enumerate(outcomes, 1):
+            distinct = {*texts[name]}
+            seconds = sum(each[name].seconds[sentence] for each in vectors for sentence in distinct)
+            fields |= {"sentences": len(distinct), "embed_seconds": round(seconds, 3), "files": digests[name]}
+            results.tasks |= {name: Record(**fields)}
+            if out and predictions:
+                (out / "predictions").mkdir(parents=True, exist_ok=True)
+                with atomic_write(out / "predictions" / f"{name}.npz", "wb") as file:
+                    np.savez(file, allow_pickle=False, **predictions)
+            if out:
                 write_results(out / FILE, results)
-            shares[name] = 1.0
-            watch.end(results, name)
-
-        evaluate_jobs(jobs, matrices, count, progress=progress, finish=finish)
-    if out is not None:
-        return read_results(out)
-    results.tasks = {name: results.tasks[name] for name in TASKS if name in results.tasks}
+            if show:
+                show(count / len(left))
+                values = [f"{part} {fields[part]:.2f}" for part in ("dev", "test") if fields[part] is not None]
+                print(f"{name:<22}", *values, f"in {seconds:.1f} + {fields['seconds']:.1f} s", file=sys.stderr)
     return results
 
 
-def _begun(
-    out: Path | None, model: dict[str, Any], protocol: Protocol, places: dict[str, str], missing: dict[str, str]
-) -> Results:
-    """Returns the results so far in ``out``.
-
-    Raises:
-        UserError: if they are another model's or protocol's.
-    """
-    if out is None or not (out / FILE).exists():
-        return Results(protocol=protocol.name, model=model, data=places, missing=missing)
-    results = read_results(out)
-    for what, there, now in (
-        ("model", results.model.get("fingerprint"), model["fingerprint"]),
-        ("protocol", results.protocol, protocol.name),
-    ):
-        if there != now:
-            raise UserError(f"has results of another {what}", key=str(out), hint="Name another folder by out=.")
-    # Tasks that were evaluated when their files were elsewhere stay.
-    results.missing = {name: path for name, path in missing.items() if name not in results.tasks}
-    results.model, results.data = model, places
-    return results
+def _load(task: Task, root: Path, protocol: Protocol) -> dict[str, Examples]:
+    """Loads a task with preprocessed sentences; captions are in one row, and images are their targets."""
+    parts = {}
+    for name, part in task.load(root).items():
+        if isinstance(part, Captions):
+            part = Examples([*chain.from_iterable(part.captions)], [], part.images)
+        first, second = ([*map(protocol.preprocess, column)] for column in part[:2])
+        parts[name] = Examples(first, second, part.targets)
+    return parts
 
 
-def _done(results: Results, task: str, digest: str) -> bool:
-    return task in results.tasks and results.tasks[task].get("files") == digest
+def _evaluate(
+    task: Task, source: Path, sides: Sequence[tuple[np.ndarray, Parts]], protocol: Protocol, device: str
+) -> tuple[str, Fields, Predictions]:
+    """Evaluates a task on the vectors of each pooling; returns its name and the results of the best on dev."""
+    start, outcomes = time.perf_counter(), []
+    with rename_keys(**{"": f"{task.name} ({source})"}):
+        for matrix, parts in sides:
+            outcomes.append(_score(task, np.asarray(matrix), parts, protocol, device))
+    # Without a dev set the last pooling is taken, as the protocol says; an undefined score (NaN) is the lowest.
+    devs = [fields["dev"] for fields, _ in outcomes]
+    best = len(devs) - 1 if None in devs else int(np.argmax(np.nan_to_num(devs, nan=-np.inf)))
+    fields, predictions = outcomes[best]
+    if protocol.poolings:
+        fields["pooling"] = protocol.poolings[best]
+    sizes = {name: len(part.first) for name, part in sides[0][1].items()}
+    train = sizes.get("train", sizes.get("all", 0))
+    counts = {
+        "n_train": train,
+        "n_dev": sizes.get("dev", train),
+        "n_test": sizes.get("test", sum(sizes.values())),
+        "seconds": round(time.perf_counter() - start, 2),
+    }
+    return task.name, {"kind": task.kind, "protocol": protocol.name, **fields, **counts}, predictions
 
 
-def _prepared(
-    tasks: Sequence[Task],
-    places: Mapping[str, Path],
-    encoders: Mapping[str | None, Embedder],
-    keys: Mapping[str | None, str],
-    protocol: Protocol,
-    cache: Path | None,
-    device: str,
-    watch: Watch,
-) -> tuple[list[task_evaluation.Job], dict[str | None, np.ndarray]]:
-    """Loads the tasks and embeds their sentences; returns a job for each, and the vectors by pooling."""
-    loaded = {task.name: task_evaluation.load(task, places[task.group]) for task in tasks}
-    sentences = dict.fromkeys(
-        protocol.preprocess(sentence)
-        for dataset in loaded.values()
-        for sentence in task_evaluation.sentences(dataset)
-    )
-    found: dict[str | None, Vectors] = {}
-    for place, (pooling, encoder) in enumerate(encoders.items()):
+def _score(
+    task: Task, matrix: np.ndarray, parts: Parts, protocol: Protocol, device: str
+) -> tuple[Fields, Predictions]:
+    """Trains and tests what a task's kind asks for on vectors ``matrix``, float32 of shape (N, D)."""
 
-        def progress(share: float, place: int = place) -> None:
-            watch.embedding((place + share) / len(encoders))
+    def features(name: str) -> np.ndarray:
+        """Returns vectors u of shape (n, D), or [|u - v|; u * v] of shape (n, 2 D) for pairs."""
+        first, second = matrix[parts[name].first], matrix[parts[name].second]
+        return np.hstack([np.abs(first - second), first * second]) if len(second) else first
 
-        found[pooling] = embed(encoder, list(sentences), cache=cache, key=keys[pooling], progress=progress)
+    def cosines(name: str) -> np.ndarray:
+        return scores.cosines(matrix[parts[name].first], matrix[parts[name].second])
 
-    def job(task: Task) -> task_evaluation.Job:
-        dataset, source = loaded[task.name], str(places[task.group] / task.files[0])
-        parts = {
-            pooling: task_evaluation.indexed(dataset, protocol, vectors.index)
-            for pooling, vectors in found.items()
-        }
-        return task_evaluation.Job(
-            task.name, source, parts, protocol, device, task_evaluation.work(task, dataset, protocol)
-        )
-
-    return [job(task) for task in tasks], {pooling: vectors.matrix for pooling, vectors in found.items()}
-
-
-def _keep_predictions(out: Path, task: str, arrays: Mapping[str, np.ndarray]) -> None:
-    if not arrays:
-        return
-    path = out / "predictions" / f"{task}.npz"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path, "wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-
-
-def _digest(*parts: str) -> str:
-    return parts[0] if len(parts) == 1 else hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def digest_files(task: Task, place: Path) -> str:
-    """SHA-256 of a task's files under its group's root ``place``."""
-    found = hashlib.sha256()
-    for name in task.files:
-        with (place / name).open("rb") as file:
-            found.update(hashlib.file_digest(file, "sha256").digest())
-    return found.hexdigest()
-
-
-class _Function:
-    """Checks and converts the vectors that a user's function returns.
-
-    Attributes:
-        dimension: D, taken from the first call.
-        probes: vectors of ``PROBES``, of shape (P, D).
-    """
-
-    def __init__(self, encode: Callable[[list[str]], Any]) -> None:
-        self._encode = encode
-        self.dimension = 0
-        self.probes = self.encode(PROBES)
-        self.dimension = self.probes.shape[1]
-
-    def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        found = self._encode(list(sentences))
-        if isinstance(found, list | tuple) and all(isinstance(row, torch.Tensor) for row in found):
-            found = [row.detach().float().cpu().numpy() for row in found]
-        if hasattr(found, "detach"):  # a tensor, wherever it is
-            found = found.detach().float().cpu()
-        try:
-            vectors = np.asarray(found)
-        except ValueError:
-            raise UserError("returned vectors of several lengths", key="encode") from None
-        kind = vectors.dtype if isinstance(found, np.ndarray) else type(found).__name__
-        if (
-            vectors.ndim != 2
-            or len(vectors) != len(sentences)
-            or vectors.dtype.kind not in "fiu"
-            or not vectors.size
-        ):
-            shape = getattr(found, "shape", vectors.shape)
-            raise UserError(f"returned {kind} of shape {shape} for {len(sentences)} sentences", key="encode")
-        if self.dimension and vectors.shape[1] != self.dimension:
-            raise UserError(f"returned {self.dimension}, then {vectors.shape[1]} numbers a vector", key="encode")
-        return vectors.astype(np.float32, copy=False)
-
-    def signature(self) -> np.ndarray:
-        """Returns random projections of the P normalised probes' vectors and the logarithms of their lengths.
-
-        Its shape is (P * (PROJECTIONS + 1),).
-        """
-        directions = generator(PROBE_VECTORS).normal(size=(self.dimension, PROJECTIONS))
-        probes = self.probes.astype(np.float64)
-        lengths = np.linalg.norm(probes, axis=1, keepdims=True)
-        lengths[lengths == 0] = 1
-        return np.hstack([probes / lengths @ directions, np.log(lengths)]).ravel()
-
-
-def _same(model: Mapping[str, Any], name: str, signature: np.ndarray) -> bool:
-    """Returns whether results of ``model`` are of an encoder with this name and, up to rounding, these vectors."""
-    try:
-        kept = np.asarray(model.get("signature", []), dtype=np.float64)
-    except (TypeError, ValueError):
-        return False
-    return (
-        model.get("name") == name
-        and isinstance(model.get("fingerprint"), str)
-        and kept.shape == signature.shape
-        and bool(np.abs(kept - signature).max() <= TOLERANCE)
-    )
+    fields: Fields
+    gold = {name: part.labels for name, part in parts.items()}
+    match task.kind:
+        case "similarity":
+            subsets = {name: (cosines(name), targets) for name, targets in gold.items()}
+            predicted, targets = map(np.concatenate, zip(*subsets.values(), strict=True))
+            return {"dev": None, **scores.similarity(subsets, cosine=protocol.cosine), "l2": None}, {
+                "gold": targets,
+                "predicted": predicted.astype(np.float32),
+                "subset": np.repeat(np.arange(len(gold)), [*map(len, gold.values())]),
+            }
+        case "relatedness":
+            if protocol.cosine:
+                pearson, dev = scores.correlation(cosines("dev"), gold["dev"])  # Spearman as Gao et al. (2021)
+                predicted = cosines("test")
+            else:
+                learned, tuning = ((features(name), gold[name]) for name in ("train", "dev"))
+                dev, predicted = relatedness(learned, tuning, features("test"))
+                pearson = dev
+            fields = scores.relatedness(gold["test"], predicted, trained=not protocol.cosine)
+            fields |= {"dev": 100 * dev, "dev_pearson": 100 * pearson, "l2": None}
+            # Kept in double precision: in single precision some scores would be tied.
+            return fields, {"gold": gold["test"], "predicted": predicted}
+        case "retrieval":
+            captioned = [
+                Captioned(images, matrix, parts[name].first.reshape(len(images), -1))
+                for name, images in gold.items()
+            ]
+            dev, ranks, splits = retrieval(*captioned, device=device)
+            sides = dict(zip(("caption", "image"), ranks, strict=True))
+            recalls = {
+                f"{side}_r{k}": rank[place] for side, rank in sides.items() for place, k in enumerate((1, 5, 10))
+            }
+            return {
+                "dev": dev / 6,
+                "test": sum(recalls.values()) / 6,
+                "l2": None,
+                "recalls": recalls,
+                "median_rank": {side: rank[3] for side, rank in sides.items()},
+                "splits": splits,
+            }, {}
+    train, test = (gold[name if name in gold else "all"] for name in ("train", "test"))
+    if np.ptp(train) == 0:
+        raise UserError("all training examples are of one class")
+    if task.name == "WordContent":  # the toolkit uses no hidden layer here
+        protocol = replace(protocol, classifier=replace(protocol.classifier, hidden=0), probing_hidden=())
+    if task.kind == "snli":
+        outcome = snli(matrix, parts["train"], parts["dev"], parts["test"], protocol.classifier, device=device)
+    else:
+        classes = 1 + max(int(labels.max()) for labels in gold.values())
+        data: list[Any] = [(features(name), labels) for name, labels in gold.items()]
+        arguments = data[0] if task.kind == "nested" else [*data[:-1], data[-1][0]]
+        choose: Any = {"nested": nested, "kfold": kfold}.get(task.kind, split)
+        if task.group == "probing" and protocol.probing_hidden:
+            choose = tuned
+        outcome = choose(*arguments, classes, protocol, device=device)
+    fields = {"dev": outcome.dev, "l2": outcome.l2}
+    fields |= scores.classification(task.name, test, outcome.probabilities, outcome.folds)
+    if outcome.hidden is not None:
+        fields |= {"hidden": outcome.hidden, "dropout": outcome.dropout}
+    predictions = {"gold": test, "predicted": outcome.probabilities}
+    return fields, predictions if outcome.folds is None else {"fold": outcome.folds, **predictions}

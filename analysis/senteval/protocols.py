@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 ProtocolName = Literal["default", "prototyping", "conssent", "gensen", "simcse"]
@@ -65,7 +65,7 @@ class Protocol:
     name: str
     source: str
     folds: int = 10
-    classifier: Classifier = field(default_factory=Classifier)
+    classifier: Classifier = Classifier()
     probing_hidden: tuple[int, ...] = ()
     probing_dropout: tuple[float, ...] = ()
     poolings: tuple[str, ...] = ()
@@ -81,22 +81,23 @@ class Protocol:
     ) -> Protocol:
         """Returns the protocol with another hidden layer, dropout or number of folds, recorded in its name.
 
-        Given values are no longer tuned: with ``hidden`` the probing tasks have only this width.
+        Hidden layer and dropout are then not tuned: with ``hidden`` the probing tasks have only this width.
         """
-        changes = {"hidden": hidden, "dropout": dropout, "folds": folds}
-        marks = [f"{key}={value}" for key, value in changes.items() if value is not None]
-        classifier = replace(
-            self.classifier,
-            hidden=self.classifier.hidden if hidden is None else hidden,
-            dropout=self.classifier.dropout if dropout is None else dropout,
-        )
+        settings = {"hidden": hidden, "dropout": dropout, "folds": folds}
+        old = self.classifier
         return replace(
             self,
-            name="+".join([self.name, *marks]),
-            classifier=classifier,
+            name="+".join(
+                [self.name, *(f"{key}={value}" for key, value in settings.items() if value is not None)]
+            ),
+            folds=folds or self.folds,
+            classifier=replace(
+                old,
+                hidden=old.hidden if hidden is None else hidden,
+                dropout=old.dropout if dropout is None else dropout,
+            ),
             probing_hidden=self.probing_hidden if hidden is None else (),
             probing_dropout=self.probing_dropout if dropout is None else (dropout,),
-            folds=self.folds if folds is None else folds,
         )
 
 

@@ -1,39 +1,35 @@
-"""The record of one task: scores, settings, and comparability with published scores."""
+"""Results of an evaluation: a record for each task, averages, and the file senteval.json that holds them."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
-from typing import Any, NotRequired, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_field
+
+from analysis.senteval.averages import AVERAGES, LISTED, PROBING, average
 from analysis.senteval.protocols import PROTOCOLS
-from analysis.senteval.scores import METRICS
-from analysis.senteval.tasks import STS_SUBSETS, TASKS
+from analysis.senteval.tasks import TASKS
+from data.display import flatten
+from data.errors import reading
+from data.files import write_json
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+FILE = "senteval.json"
 PUBLISHED = {task.name: task.sizes for task in TASKS.values()}
-# Those of the averages. They do not grow with tasks of one's own.
-PROBING = (
-    *("Length", "WordContent", "Depth", "TopConstituents", "BigramShift", "Tense", "SubjNumber", "ObjNumber"),
-    *("OddManOut", "CoordinationInversion"),
-)
-STS = tuple(STS_SUBSETS)
-# By their README the probing files hold 100k / 10k / 10k sentences, "in some cases a few more" for balance.
-PROBING_TOLERANCE = 0.01
+COLUMNS = [
+    *("task", "metric", "dev", "test", "sentences", "embed_seconds", "seconds", "sentences_per_second"),
+]
+Score = Annotated[float | None, AfterValidator(lambda score: None if score != score else score)]  # NaN is None
 
 
-class Subset(TypedDict):
-    """Scores of one subset of STS12-16: correlations x 100, None if undefined."""
-
-    n: int
-    pearson: float | None
-    spearman: float | None
-
-
-class Record(TypedDict):
+class Record(BaseModel):
     """Result of one task. Scores are percentages, correlations x 100; None means missing or undefined.
 
     Attributes:
-        kind: "nested", "kfold", "split", "snli", "relatedness", "similarity" or "retrieval".
+        kind: kind of the task (see ``tasks.Task``).
         protocol: name of the protocol, see ``protocols.PROTOCOLS``.
         dev: score for model selection. Accuracy; relatedness: Pearson (with plain cosine: Spearman); retrieval:
             mean of the six recalls (the toolkit reports their sum); similarity: None.
@@ -43,178 +39,203 @@ class Record(TypedDict):
             has n_train 0.
         l2: chosen L2 weight; nested k-fold: one per outer fold; None if none is chosen.
         seconds: time of everything after embedding the sentences.
+        sentences: number of distinct sentences.
+        embed_seconds: time of embedding them, measured when they were embedded; the time of sentences that are
+            embedded together is shared in proportion to their characters.
         hidden, dropout, pooling: the choices on dev, if the protocol makes them.
-        accuracy, f1: only MRPC. Other metrics of ``scores.METRICS`` may stand beside a test score in the same way.
+        accuracy, f1: only MRPC.
         pearson, spearman: relatedness: a number; similarity: {"mean", "wmean", "all"} over its subsets.
         dev_pearson, mse: only relatedness; mse is None if nothing is trained.
-        subsets: only similarity, by name.
-        recalls: only retrieval: "caption_r1", "caption_r5", "caption_r10" (captions of an image) and
-            "image_r1", ... (images of a caption).
+        subsets: only similarity: "n", "pearson" and "spearman" by name.
+        recalls: only retrieval: "caption_r1", "caption_r5", "caption_r10" (captions of an image), "image_r1", ...
         median_rank: only retrieval: {"caption", "image"}; a rank, not a percentage.
         splits: only retrieval: number of sets of test images that scores are averaged over.
         weights: weights of an ensemble's members.
         files: SHA-256 of the task's files.
-        comparable: true if it is comparable with printed scores (SentEval's complete data, by counts, and the
-            papers' metric), see ``incomparable``.
-        reason: why it is not comparable, in one line; None if it is.
     """
 
-    kind: str
+    kind: Literal["nested", "kfold", "split", "snli", "relatedness", "similarity", "retrieval"]
     protocol: str
-    dev: float | None
-    test: float | None
+    dev: Score
+    test: Score
     n_train: int
     n_dev: int
     n_test: int
     l2: float | list[float] | None
     seconds: float
-    hidden: NotRequired[int]
-    dropout: NotRequired[float]
-    pooling: NotRequired[str]
-    accuracy: NotRequired[float]
-    f1: NotRequired[float]
-    pearson: NotRequired[float | dict[str, float | None] | None]
-    spearman: NotRequired[float | dict[str, float | None] | None]
-    dev_pearson: NotRequired[float | None]
-    mse: NotRequired[float | None]
-    subsets: NotRequired[dict[str, Subset]]
-    recalls: NotRequired[dict[str, float]]
-    median_rank: NotRequired[dict[str, float]]
-    splits: NotRequired[int]
-    weights: NotRequired[list[float]]
-    files: NotRequired[str]
-    comparable: NotRequired[bool]
-    reason: NotRequired[str | None]
+    sentences: int | None = None
+    embed_seconds: float | None = None
+    hidden: int | None = None
+    dropout: float | None = None
+    pooling: str | None = None
+    accuracy: Score = None
+    f1: Score = None
+    pearson: Score | dict[str, Score] = None
+    spearman: Score | dict[str, Score] = None
+    dev_pearson: Score = None
+    mse: Score = None
+    subsets: dict[str, dict[str, int | Score]] | None = None
+    recalls: dict[str, float] | None = None
+    median_rank: dict[str, float] | None = None
+    splits: int | None = None
+    weights: list[float] | None = None
+    files: str | None = None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def sentences_per_second(self) -> float | None:
+        """Distinct sentences embedded per second."""
+        return round(self.sentences / self.embed_seconds, 1) if self.sentences and self.embed_seconds else None
+
+    @property
+    def cosine(self) -> bool:
+        """True if the protocol scores similarity by plain cosine."""
+        protocol = PROTOCOLS.get(self.protocol.partition("+")[0])
+        return protocol is not None and protocol.cosine
+
+    def score(self, metric: str) -> float | None:
+        """Returns a field ("f1"), a part of one ("spearman.mean") or a mean of two ("accuracy+f1"), or None."""
+        fields = dict(flatten(self.model_dump()))
+        values: list[Any] = [fields.get(path) for path in metric.split("+")]
+        return None if None in values else sum(values) / len(values)
 
 
-RECALLS = tuple(f"{side}_r{k}" for side in ("caption", "image") for k in (1, 5, 10))
-
-
-def metric_of(record: Record) -> str:
-    """Returns the name of the metric of ``record``'s test score."""
-    match record["kind"]:
+def headlines(task: str, record: Record) -> dict[str, str]:
+    """Returns the test scores that tables show (see ``Record.score``) with their names, the main one first."""
+    if task == "MRPC":
+        return {"accuracy": "accuracy", "f1": "F1"}
+    match record.kind:
         case "relatedness":
-            return "Spearman"
+            return {"spearman": "Spearman"}
         case "similarity":
-            return "Spearman" if "all" in headlines("", record)[0] else "mean Spearman"
+            return {"spearman.all": "Spearman"} if record.cosine else {"spearman.mean": "mean Spearman"}
         case "retrieval":
-            return "mean recall"
-        case _:
-            return "accuracy"
+            return {"test": "mean recall"}
+    return {"test": "accuracy"}
 
 
-def measure(record: Mapping[str, Any], metric: str) -> float | None:
-    """Returns a score of ``record``: a field ("f1"), a part of one ("spearman.mean") or a mean ("accuracy+f1").
-
-    Returns None if the record has no such score.
-    """
-    values = []
-    for path in metric.split("+"):
-        value: Any = record
-        for key in path.split("."):
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if not _number(value):
-            return None
-        values.append(float(value))
-    return sum(values) / len(values)
-
-
-def scorer(records: Mapping[str, Mapping[str, Any]]) -> Callable[[str, str], float | None]:
-    """Returns a function of task and metric that returns the score in ``records`` (see ``measure``), or None."""
-    return lambda task, metric: measure(records[task], metric) if task in records else None
-
-
-def headlines(task: str, record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the metrics that tables of test scores show for ``record`` (see ``measure``), ``test``'s first."""
-    own = "accuracy" if task == "MRPC" else "spearman" if record["kind"] == "relatedness" else "test"
-    if record["kind"] == "similarity":
-        protocol = PROTOCOLS.get(record["protocol"].split("+")[0])
-        own = "spearman.all" if protocol and protocol.cosine else "spearman.mean"
-    # An older record lacks a metric that was added later.
-    beside = (key for key, one in METRICS.items() if task in one.beside and key.partition(".")[0] in record)
-    return own, *beside
-
-
-def incomparable(task: str, record: Mapping[str, Any]) -> str | None:
-    """Returns in one line why ``record`` is not comparable with printed scores; None if it is."""
-    if record["kind"] == "relatedness" and record["mse"] is None:
+def incomparable(task: str, record: Record) -> str | None:
+    """Returns in one line why a record is not comparable with printed scores; None if it is."""
+    if record.kind == "relatedness" and record.mse is None:
         return "plain cosine, nothing trained"
-    tolerance = PROBING_TOLERANCE if task in PROBING else 0.0
-    sizes = record["n_train"], record["n_test"]
-    for part, found, published in zip(("training", "test"), sizes, PUBLISHED[task], strict=True):
-        if abs(found - published) > tolerance * published:
-            return f"{found:,} {part} examples, SentEval has {published:,}"
+    # By their README the probing files hold 100k / 10k / 10k sentences, "in some cases a few more" for balance.
+    tolerance = 0.01 if task in PROBING else 0.0
+    counts = record.n_train, record.n_test
+    for part, count, published in zip(("training", "test"), counts, PUBLISHED[task], strict=True):
+        if abs(count - published) > tolerance * published:
+            return f"{count:,} {part} examples, SentEval has {published:,}"
     return None
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+def _sort(tasks: dict[str, Record]) -> dict[str, Record]:
+    """Sorts records by task; raises ValueError for a name that is no task's."""
+    return {task: tasks[task] for task in sorted(tasks, key=[*PUBLISHED].index)}
 
 
-def _count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
+class Results(BaseModel):
+    """Scores of an encoder; printed, a table of them.
+
+    Attributes:
+        protocol: name of the protocol of all tasks.
+        model: facts of the encoder; ``name`` is shown in tables.
+        data: facts of the data (folders, say), any JSON.
+        tasks: records by task, in SentEval's order.
+        missing: by task that could not be evaluated, the first file that is not there.
+        folder: folder of senteval.json and predictions; None if there is none.
+    """
+
+    model_config = ConfigDict(validate_assignment=True)
+    protocol: str
+    model: dict[str, Any]
+    data: Any = None
+    tasks: Annotated[dict[str, Record], AfterValidator(_sort)] = {}
+    missing: dict[str, str] = {}
+    folder: Path | None = Field(None, exclude=True)
+
+    @property
+    def averages(self) -> dict[str, float]:
+        """The averages of ``AVERAGES`` in percent whose tasks all have scores, by name."""
+
+        def score(task: str, metric: str) -> float | None:
+            return self.tasks[task].score(metric) if task in self.tasks else None
+
+        averages = {name: average(rule, score) for name, rule in AVERAGES.items()}
+        return {name: value for name, value in averages.items() if value is not None}
+
+    @property
+    def scores(self) -> dict[str, float | None]:
+        """Test scores in percent by task (of MRPC also "MRPC.f1"), and the averages."""
+        scores = {}
+        for task, record in self.tasks.items():
+            for metric in headlines(task, record):
+                scores[f"{task}.{metric}" if task in scores else task] = record.score(metric)
+        return scores | self.averages
+
+    def table(self) -> pd.DataFrame:
+        """Returns a row for each (task, metric): scores, distinct sentences, seconds, sentences per second."""
+        import pandas as pd  # late: takes half a second
+
+        rows = []
+        for task, record in self.tasks.items():
+            facts = record.model_dump()
+            for metric, title in headlines(task, record).items():
+                rows.append({**facts, "task": task, "metric": title, "test": record.score(metric)})
+                facts = {}
+        return pd.DataFrame(rows, columns=COLUMNS).set_index(COLUMNS[:2]).astype({"sentences": "Int64"})
+
+    def notes(self) -> list[str]:
+        """Returns the averages, and the scores that are not comparable with printed ones, a line each."""
+        averages = {AVERAGES[name].title: value for name, value in self.averages.items() if name in LISTED}
+        reasons = {task: reason for task, record in self.tasks.items() if (reason := incomparable(task, record))}
+        text = "; ".join(f"{task}: {reason}" for task, reason in reasons.items())
+        lines = [f"Mean of {title}: {value:.2f}" for title, value in averages.items()]
+        return [*lines, f"Not comparable with published scores: {text}."] if text else lines
+
+    def __str__(self) -> str:
+        from analysis.tables import render  # late: it imports pandas
+
+        title = f"SentEval: {self.model.get('name')} ({self.protocol})"
+        return render(self.table(), title=title, notes=self.notes())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns everything that senteval.json holds: plain dictionaries, lists, numbers and texts."""
+        tasks = {task: record.model_dump(exclude_unset=True) for task, record in self.tasks.items()}
+        return {"tasks": tasks, "averages": self.averages, **self.model_dump(exclude={"tasks"})}
+
+    def to_csv(self, path: Path | str | None = None) -> str:
+        """Returns ``table`` as CSV; also writes it to ``path``."""
+        text = self.table().to_csv(float_format="%.2f", lineterminator="\n")
+        if path:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def compare(self, other: Results) -> pd.DataFrame:
+        """Compares all scores with those of ``other`` by ``analysis.bootstrap.compare_results``.
+
+        Returns:
+            A row for each (task, metric) and average; columns first, second, difference, low and high. The ends of
+            the 95 % interval are NaN unless both results lie in folders, with their predictions.
+
+        Raises:
+            UserError: if the protocols differ, or no task is in both.
+        """
+        from analysis.bootstrap import compare_results  # late: it imports this module
+
+        return compare_results([self], [other])
 
 
-def _text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
+def write_results(path: Path | str, results: Results) -> None:
+    """Writes senteval.json, atomically."""
+    write_json(path, results.to_dict())
 
 
-def _score(value: object) -> bool:
-    return value is None or _number(value)
+def read_results(path: Path | str) -> Results:
+    """Reads a senteval.json, or the one in a folder.
 
-
-def _weight(value: object) -> bool:
-    return _score(value) or (isinstance(value, list) and all(map(_number, value)))
-
-
-def _parts(check: Callable[[object], bool], *keys: str) -> Callable[[object], bool]:
-    def holds(value: object) -> bool:
-        return isinstance(value, Mapping) and all(key in value and check(value[key]) for key in keys)
-
-    return holds
-
-
-def _subsets(value: object) -> bool:
-    one = _parts(_score, "pearson", "spearman"), _parts(_count, "n")
-    return isinstance(value, Mapping) and all(check(subset) for subset in value.values() for check in one)
-
-
-_FIELDS: dict[str, Callable[[object], bool]] = {
-    "kind": _text,
-    "protocol": _text,
-    "dev": _score,
-    "test": _score,
-    "n_train": _count,
-    "n_dev": _count,
-    "n_test": _count,
-    "l2": _weight,
-    "seconds": _number,
-}
-_MEANS = _parts(_score, "mean", "wmean", "all")
-_KINDS: dict[str, dict[str, Callable[[object], bool]]] = {
-    "nested": {},
-    "kfold": {},
-    "split": {},
-    "snli": {},
-    "relatedness": {"pearson": _score, "spearman": _score, "dev_pearson": _score, "mse": _score},
-    "similarity": {"pearson": _MEANS, "spearman": _MEANS, "subsets": _subsets},
-    "retrieval": {"recalls": _parts(_number, *RECALLS), "median_rank": _parts(_number, "caption", "image")},
-}
-
-
-def fault(task: str, record: object) -> str | None:
-    """Returns what is invalid in ``record`` as a task's result, in a few words; None if it is valid."""
-    if task not in PUBLISHED:
-        return f"{task} is no task of SentEval"
-    if not isinstance(record, Mapping):
-        return f"{task} is not an object"
-    kind = record.get("kind")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        return f"{task}.kind must be one of {', '.join(_KINDS)}"
-    fields = _FIELDS | _KINDS[kind] | ({"accuracy": _number, "f1": _number} if task == "MRPC" else {})
-    for name, check in fields.items():
-        if name not in record:
-            return f"{task}.{name} is missing"
-        if not check(record[name]):
-            return f"{task}.{name} cannot be {record[name]!r}"
-    return None
+    Raises:
+        UserError: if it cannot be read.
+    """
+    path = Path(path)
+    path = path / FILE if path.is_dir() else path
+    with reading(FILE, path):
+        return Results.model_validate_json(path.read_bytes()).model_copy(update={"folder": path.parent})

@@ -1,4 +1,4 @@
-"""The 28 tasks of SentEval, one record each: kind, files, loader, published sizes and names.
+"""The 28 tasks of SentEval: kind, files, reader, published sizes and names.
 
 Names, files and folders are those of ``senteval/engine.py`` of facebookresearch/SentEval (5d6dc117).
 """
@@ -6,58 +6,60 @@ Names, files and folders are those of ``senteval/engine.py`` of facebookresearch
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from analysis.senteval.files import loaders
-from analysis.senteval.files.captions import FILES, Captions, captions
+from analysis.senteval import loaders
+from analysis.senteval.captions import captions
 from data.errors import UserError
 
-STS_SUBSETS = {
-    "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
-    "STS13": ("FNWN", "headlines", "OnWN"),  # without SMT, whose licence keeps it out of the toolkit
-    "STS14": ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
-    "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
-    "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
-}
+Paths = Mapping[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Task:
     """A task of SentEval.
 
     Attributes:
         name: name of the task in the toolkit.
-        group: "downstream" or "probing". Each group's files have their own root folder: ``downstream`` and
-            ``probing`` in the toolkit's data folder.
-        kind: "nested" (nested k-fold; parts {"all"}), "kfold" ({"train", "test"}), "split", "snli",
-            "relatedness", "retrieval" ({"train", "dev", "test"}) or "similarity" (its subsets by name).
-        classes: number of classes; 0 if there are none, and for probing tasks, which count those of the training
-            part.
-        features: "sentence" (u), "pair" (|u - v|; u * v) or "" if the kind has its own.
-        files: paths relative to the group's root.
-        load: reads the examples from the files under the group's root. Raises UserError with file and line.
+        kind: "nested" (nested k-fold; part {"all"}), "kfold" ({"train", "test"}), "split", "snli", "relatedness",
+            "retrieval" ({"train", "dev", "test"}) or "similarity" (its subsets by name).
+        parts: paths relative to the group's root, by part; "all" stands for all parts.
+        read: reads the examples by part from the paths by part.
         sizes: numbers of training and test examples in SentEval's own files, as its loaders count them (nested
             k-fold: all examples are both; ImageCaptionRetrieval: captions, five per image). Scores on other
             sizes are not comparable with published ones.
         short: name in tables; "" stands for ``name``.
-        aliases: other names in papers, in lower case; suggested for an unknown name.
+        group: "downstream" or "probing"; the files of each group have their own root folder.
     """
 
     name: str
-    group: str = "downstream"
     kind: str
-    classes: int = 0
-    features: str = ""
-    files: tuple[str, ...]
-    load: Callable[[Path], dict[str, loaders.Examples] | dict[str, Captions]]
+    parts: Paths
+    read: Callable[[loaders.Files], Mapping[str, Any]]
     sizes: tuple[int, int]
     short: str = ""
-    aliases: tuple[str, ...] = ()
+    group: str = "downstream"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All paths relative to the group's root."""
+        return tuple(chain(*self.parts.values()))
+
+    def load(self, root: Path) -> Mapping[str, Any]:
+        """Reads the examples from the files under the group's ``root``.
+
+        Returns:
+            ``loaders.Examples`` by part; ``captions.Captions`` if the kind is "retrieval".
+
+        Raises:
+            UserError: with file and line, for files that cannot be used.
+        """
+        return self.read({part: [root / file for file in files] for part, files in self.parts.items()})
 
 
 def roots(data: Path, probing: Path | None = None) -> dict[str, Path]:
@@ -67,106 +69,72 @@ def roots(data: Path, probing: Path | None = None) -> dict[str, Path]:
 
 def absent(task: Task, root: Path) -> Path | None:
     """Returns the first file of the task that is missing under its group's ``root``; None if all exist."""
-    for path in (root / file for file in task.files):
-        if not path.is_file():
-            return path
-    return None
+    return next((root / file for file in task.files if not (root / file).is_file()), None)
+
+
+def digest(task: Task, root: Path) -> str:
+    """Returns the SHA-256 of the SHA-256 digests of a task's files under its group's ``root``."""
+    digests = (hashlib.sha256((root / file).read_bytes()).digest() for file in task.files)
+    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 def available(
-    names: Iterable[str] | None,
-    data: Path,
-    probing: Path | None = None,
-    *,
-    keys: tuple[str, ...] = ("data", "probing"),
+    names: Iterable[str] | None, data: Path, probing: Path | None = None
 ) -> tuple[list[Task], dict[str, Path]]:
     """Returns the named tasks (None: all) whose files exist and, for each of the others, its first missing file.
-
-    Args:
-        names: names of tasks.
-        data, probing: folders, as in ``roots``.
-        keys: settings that name the folders, for error messages; the second may be omitted.
 
     Raises:
         UserError: for an unknown name, or if no task's files exist.
     """
-    there, missing = [], {}
-    places = roots(data, probing)
-    for task in find(names):
-        path = absent(task, places[task.group])
-        if path is None:
-            there.append(task)
-        else:
-            missing[task.name] = path
-    if there:
-        return there, missing
-    near = (data.parent, data.parent.parent, data / "senteval", *sorted(data.glob("*/senteval")))
-    meant = next((folder for folder in near if (folder / "downstream").is_dir()), None)
-    hint = (
-        f"`make senteval-data` fetches them, or {keys[0]}=<folder> names another folder with downstream/ and "
-        "probing/." + "".join(f" The probing files may be elsewhere: {key}=<folder>." for key in keys[1:])
-    )
-    if meant is not None and not (data / "downstream").is_dir():
-        hint = f"Did you mean {keys[0]}={meant}?"
-    lacks = "has the files of no task" if names is None else f"lacks files of {', '.join(missing)}"
-    first = next(iter(missing.values()))
-    raise UserError(f"{data} {lacks} (the first one missing is {first})", key=keys[0], hint=hint)
+    folders, tasks = roots(data, probing), find(names)
+    missing = {task.name: path for task in tasks if (path := absent(task, folders[task.group]))}
+    if len(missing) == len(tasks):
+        hint = "`make senteval-data` fetches them; the folder must have downstream/ and probing/."
+        raise UserError(f"no task has all files (missing: {missing[tasks[0].name]})", key="data", hint=hint)
+    return [task for task in tasks if task.name not in missing], missing
 
 
 def find(names: Iterable[str] | None) -> list[Task]:
     """Returns the named tasks, each once, in the order given; None: all.
 
     Raises:
-        UserError: for an unknown name; the message suggests the nearest one.
+        UserError: for no name, or an unknown one, with the nearest.
     """
-    names = list(TASKS if names is None else names)
-    if not names:
-        raise UserError("names no task", key="tasks")
-    found = {}
-    for name in names:
+    tasks = []
+    for name in dict.fromkeys(TASKS if names is None else names):
         if name not in TASKS:
-            spelled = {alias: task.name for task in TASKS.values() for alias in (task.name.lower(), *task.aliases)}
-            near = difflib.get_close_matches(str(name).lower(), list(spelled), n=1, cutoff=0.6)
-            hint = f"Did you mean {spelled[near[0]]}?" if near else f"The tasks are: {', '.join(TASKS)}."
+            spellings = {text.lower(): task.name for task in TASKS.values() for text in (task.name, task.short)}
+            near = difflib.get_close_matches(name.lower(), spellings, 1)
+            hint = f"Did you mean {spellings[near[0]]}?" if near else f"The tasks are: {', '.join(TASKS)}."
             raise UserError(f"there is no task {name!r}", key="tasks", hint=hint)
-        found[name] = TASKS[name]
-    return list(found.values())
+        tasks.append(TASKS[name])
+    if not tasks:
+        raise UserError("names no task", key="tasks")
+    return tasks
 
 
-def _task(name: str, kind: str, folder: str, files: Iterable[str], load: Callable[..., dict], **more: Any) -> Task:
-    paths = tuple(f"{folder}/{file}" for file in files)
-    return Task(name=name, kind=kind, files=paths, load=lambda root: load(root / folder), **more)
+def files(*patterns: str, **names: str) -> Paths:
+    """Returns paths by part: the patterns, each with the part's name in it (default: train, dev and test)."""
+    names = names or {part: part for part in ("train", "dev", "test")}
+    return {part: tuple(pattern.format(name) for pattern in patterns) for part, name in names.items()}
 
 
 def _binary(name: str, positive: str, negative: str, size: int) -> Task:
-    load = partial(loaders.binary, positive=positive, negative=negative)
-    more = {"classes": 2, "features": "sentence", "sizes": (size, size)}
-    return _task(name, "nested", name, (positive, negative), load, **more)
+    paths = f"{name}/{positive}", f"{name}/{negative}"
+    return Task(name, "nested", {"all": paths}, loaders.binary, (size, size))
 
 
-def _sts(name: str, size: int) -> Task:
-    subsets = STS_SUBSETS[name]
-    files = [f"STS.{part}.{subset}.txt" for subset in subsets for part in ("input", "gs")]
-    load = partial(loaders.sts, subsets=subsets)
-    return _task(name, "similarity", f"STS/{name}-en-test", files, load, sizes=(0, size))
+def _sts(name: str, size: int, *subsets: str) -> Task:
+    folder = f"STS/{name}-en-test/STS"
+    parts = files(folder + ".input.{}.txt", folder + ".gs.{}.txt", **dict(zip(subsets, subsets, strict=True)))
+    return Task(name, "similarity", parts, loaders.sts, (0, size))
 
 
 def _probing(name: str, file: str, short: str) -> Task:
-    return Task(
-        name=name,
-        group="probing",
-        kind="split",
-        features="sentence",
-        files=(file,),
-        load=partial(loaders.probing, name=file),
-        sizes=(100_000, 10_000),
-        short=short,
-        aliases=(short.lower(),),
-    )
+    return Task(name, "split", {"all": (file,)}, loaders.probing, (100_000, 10_000), short, "probing")
 
 
-_SST, _SICK, _STSB = loaders.SST_FILES.values(), loaders.SICK_FILES.values(), loaders.STSB_FILES.values()
-_SENTENCE, _PAIR = {"features": "sentence"}, {"features": "pair"}
+_SICK = files("SICK/SICK_{}.txt", train="train", dev="trial", test="test_annotated")
 
 # Sizes: the toolkit's README (rounded), the task classes, run on the whole files, and Karpathy's split of COCO
 # (113,287 / 5,000 / 5,000 images).
@@ -177,43 +145,30 @@ TASKS = {
         _binary("CR", "custrev.pos", "custrev.neg", 3775),
         _binary("SUBJ", "subj.objective", "subj.subjective", 10000),  # the toolkit's class 1 is objective
         _binary("MPQA", "mpqa.pos", "mpqa.neg", 10606),
-        _task(
-            "SST2", "split", "SST/binary", _SST, loaders.sst2,
-            classes=2, sizes=(67349, 1821), aliases=("sst",), **_SENTENCE,
+        Task("SST2", "split", files("SST/binary/sentiment-{}"), loaders.sst2, (67349, 1821)),
+        Task("SST5", "split", files("SST/fine/sentiment-{}"), loaders.sst5, (8544, 2210)),
+        Task(
+            "TREC", "kfold", files("TREC/{}.label", train="train_5500", test="TREC_10"), loaders.trec, (5452, 500)
         ),
-        _task("SST5", "split", "SST/fine", _SST, loaders.sst5, classes=5, sizes=(8544, 2210), **_SENTENCE),
-        _task(
-            "TREC", "kfold", "TREC", loaders.TREC_FILES.values(), loaders.trec,
-            classes=6, sizes=(5452, 500), **_SENTENCE,
+        Task(
+            "MRPC", "kfold", files("MRPC/msr_paraphrase_{}.txt", train="train", test="test"),
+            loaders.mrpc, (4076, 1725),
         ),
-        _task(
-            "MRPC", "kfold", "MRPC", loaders.MRPC_FILES.values(), loaders.mrpc,
-            classes=2, sizes=(4076, 1725), **_PAIR,
+        Task("SNLI", "snli", files("SNLI/s1.{}", "SNLI/s2.{}", "SNLI/labels.{}"), loaders.snli, (549367, 9824)),
+        Task("SICKEntailment", "split", _SICK, loaders.sick_entailment, (4500, 4927), "SICK-E"),
+        Task("SICKRelatedness", "relatedness", _SICK, loaders.sick_relatedness, (4500, 4927), "SICK-R"),
+        Task(
+            "STSBenchmark", "relatedness", files("STS/STSBenchmark/sts-{}.csv"),
+            loaders.sts_benchmark, (5749, 1379), "STS-B",
         ),
-        _task(
-            "SNLI", "snli", "SNLI", chain(*loaders.SNLI_FILES.values()), loaders.snli,
-            classes=3, sizes=(549367, 9824),
-        ),
-        _task(
-            "SICKEntailment", "split", "SICK", _SICK, partial(loaders.sick, entailment=True),
-            classes=3, sizes=(4500, 4927), short="SICK-E", aliases=("sick-e", "sicke"), **_PAIR,
-        ),
-        _task(
-            "SICKRelatedness", "relatedness", "SICK", _SICK, partial(loaders.sick, entailment=False),
-            sizes=(4500, 4927), short="SICK-R", aliases=("sick-r", "sickr"), **_PAIR,
-        ),
-        _task(
-            "STSBenchmark", "relatedness", "STS/STSBenchmark", _STSB, loaders.sts_benchmark,
-            sizes=(5749, 1379), short="STS-B", aliases=("sts-b", "stsb"), **_PAIR,
-        ),
-        _sts("STS12", 3108),
-        _sts("STS13", 1500),
-        _sts("STS14", 3750),
-        _sts("STS15", 3000),
-        _sts("STS16", 1186),
-        _task(
-            "ImageCaptionRetrieval", "retrieval", "COCO", FILES.values(), captions,
-            sizes=(566435, 25000), short="COCO", aliases=("coco",),
+        _sts("STS12", 3108, "MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
+        _sts("STS13", 1500, "FNWN", "headlines", "OnWN"),  # SMT's licence keeps it out of the toolkit
+        _sts("STS14", 3750, "deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
+        _sts("STS15", 3000, "answers-forums", "answers-students", "belief", "headlines", "images"),
+        _sts("STS16", 1186, "answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
+        Task(
+            "ImageCaptionRetrieval", "retrieval",
+            files("COCO/{}.pkl", train="train", dev="valid", test="test"), captions, (566435, 25000), "COCO",
         ),
         _probing("Length", "sentence_length.txt", "SentLen"),
         _probing("WordContent", "word_content.txt", "WC"),

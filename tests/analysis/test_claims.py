@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from analysis.bootstrap import ERROR
 from analysis.claims import (
     Check,
     Claim,
@@ -25,7 +26,6 @@ from analysis.claims import (
     rising,
 )
 from analysis.papers import CATALOGUE
-from analysis.reporting.intervals import ERROR
 
 VERDICTS = json.loads((Path(__file__).parents[1] / "fixtures" / "verdicts.json").read_text())
 NOISE = (0.0, 0.3, -0.2, 0.1, -0.15)

@@ -1,33 +1,24 @@
-"""Held-out MLM loss: compared with a plain loop; passages, intervals, formats, error messages."""
+"""Held-out MLM loss: compared with a plain loop; passages and intervals."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from analysis.masked_lm import (
-    PASSAGE_WORDS,
-    MaskedLoss,
-    Passage,
-    held_out_passages,
-    masked_loss,
-    report_masked_lm,
-)
+from analysis.masked_lm import PASSAGE_WORDS, Passage, evaluate_masked_lm, held_out_passages, masked_loss
+from analysis.models import Model, open_models
 from data.batch import IGNORE, Tokens
 from data.errors import UserError
 from data.randomness import MASKED_PASSAGES, generator
 from data.sources.mixture import Mixture
 from data.views.masking import mask_tokens
 from encoders import BUNDLED
+from encoders.random_vectors import RandomVectors
 from tests.tiny_encoder import FORMAT, TinyEncoder
 
 
@@ -64,21 +55,21 @@ def test_the_loss_equals_a_loop_over_masked_tokens(probability: float) -> None:
     total, count = (sum(sums) for sums in zip(*nats.values(), strict=True))
     loss = total / count
     error = math.sqrt(sum((nat - loss * number) ** 2 for nat, number in nats.values())) / count
-    assert (found.masked, found.groups) == (count, 2)
-    assert found.loss == pytest.approx(loss, rel=1e-5)
+    assert (found["masked"], found["groups"]) == (count, 2)
+    assert found["loss"] == pytest.approx(loss, rel=1e-5)
     # With two groups, t has one degree of freedom and the variance the correction n / (n - 1) = 2.
-    assert found.interval == pytest.approx(12.7062 * error * math.sqrt(2), rel=1e-3)
+    assert found["interval"] == pytest.approx(12.7062 * error * math.sqrt(2), rel=1e-3)
     # The tokenizer decodes every token to two characters.
-    assert found.bits_per_character == pytest.approx(loss / 2 / math.log(2), rel=1e-5)
-    assert found.bits_interval == pytest.approx(found.interval / 2 / math.log(2))
+    assert found["bits_per_character"] == pytest.approx(loss / 2 / math.log(2), rel=1e-5)
+    assert found["bits_interval"] == pytest.approx(found["interval"] / 2 / math.log(2))
 
 
 def test_uniform_predictions_cost_the_logarithm_of_the_vocabulary() -> None:
     encoder = tiny()
     torch.nn.init.zeros_(encoder.embedding.weight)
     found = masked_loss(encoder, PASSAGES, 0.5)
-    assert found.loss == pytest.approx(math.log(FORMAT.vocab_size))
-    assert found.interval == pytest.approx(0, abs=1e-6)
+    assert found["loss"] == pytest.approx(math.log(FORMAT.vocab_size))
+    assert found["interval"] == pytest.approx(0, abs=1e-6)
 
 
 def corpus(tmp_path: Path, documents: int) -> Mixture:
@@ -103,26 +94,18 @@ def corpora(tmp_path: Path) -> dict[str, dict[str, str]]:
     return {"a": {"path": f"{tmp_path}/train.txt", "dev_path": f"{tmp_path}/dev.txt"}}
 
 
-def test_the_command_prints_and_records_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "losses.json"
-    options: dict[str, Any] = {"models": [BUNDLED], "corpora": corpora(tmp_path), "passages": 4}
-    report_masked_lm(**options, format="csv", out=str(out))
-    [row] = csv.DictReader(io.StringIO(capsys.readouterr().out))
-    [record] = json.loads(out.read_text())["masked_lm"]
-    found = MaskedLoss(*(record[name] for name in MaskedLoss._fields))
-    assert (row["model"], row["corpus"]) == (BUNDLED, "a")
-    assert row["loss, nats ↓"] == f"{found.loss:.3f} ± {found.interval:.3f}"
-    assert found.masked > 100 and 0 < found.loss < 15
-    report_masked_lm(**options, format="md")
-    assert row["bits per character ↓"] in capsys.readouterr().out
+def test_the_loss_of_a_bundled_encoder(tmp_path: Path) -> None:
+    [model] = open_models([BUNDLED])
+    scores = evaluate_masked_lm(model, corpora=corpora(tmp_path), passages=4)
+    assert scores["a.masked"] > 50 and 0 < scores["a.loss"] < 15
 
 
 def test_models_and_text_that_cannot_be_measured_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
-        report_masked_lm(models=["random_vectors"], corpora=corpora(tmp_path))
+        evaluate_masked_lm(Model("random", RandomVectors()), corpora=corpora(tmp_path))
     assert error.value.key == "models"
     with pytest.raises(UserError):  # no token is masked
         masked_loss(tiny(), PASSAGES, 1e-9)
-    assert math.isnan(masked_loss(tiny(), PASSAGES[:2], 1.0).interval)  # one group has no interval
+    assert math.isnan(masked_loss(tiny(), PASSAGES[:2], 1.0)["interval"])  # one group has no interval
     with pytest.raises(UserError):  # no document is long enough
         held_out_passages(corpus(tmp_path, 0))

@@ -1,7 +1,8 @@
-"""Models opened by name and options, their names in tables, and their cached vectors."""
+"""Models opened by name and options, their names in tables, their cached vectors, and embedded files."""
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.models import Model, model_name, open_encoder, open_models, resolve_device
+from analysis.models import Model, embed_sentences, model_name, open_encoder, open_models, resolve_device
 from data.errors import UserError
 from encoders import BUNDLED
 from encoders.bag_of_words import BagOfWords
@@ -19,29 +20,29 @@ from encoders.random_vectors import RandomVectors
 from tests.encoders.models import tiny
 
 
-def test_a_lower_precision_is_named_and_set() -> None:
-    assert model_name(BUNDLED, precision="bf16") == f"{BUNDLED}, bf16"
-    assert open_encoder(BUNDLED, precision="bf16").precision == "bf16"  # type: ignore[union-attr]
-
-
-def test_only_the_first_layers_of_a_transformer_are_opened() -> None:
-    assert model_name(BUNDLED, layers=0, pooling="max") == f"{BUNDLED}, layers 0, max"
-    assert open_encoder(BUNDLED, layers=0).model.config.num_hidden_layers == 0  # type: ignore[union-attr]
+def test_options_of_a_transformer_are_named_and_set() -> None:
+    options: dict[str, Any] = {"precision": "bf16", "layers": 0, "pooling": "max"}
+    assert model_name(BUNDLED, **options) == f"{BUNDLED}, layers 0, precision bf16, pooling max"
+    encoder: Any = open_encoder(BUNDLED, **options)
+    assert encoder.precision == "bf16" and encoder.model.config.num_hidden_layers == 0
+    assert model_name(BUNDLED, precision="fp32", device="cpu", cache=None) == BUNDLED
 
 
 def test_a_weighted_bag_of_words_is_opened_and_named(tmp_path: Path) -> None:
-    vectors, counts = tmp_path / "glove.txt.gz.txt", tmp_path / "news.txt"
+    vectors, counts = tmp_path / "glove.txt", tmp_path / "news.txt"
     vectors.write_text("the 1 2\ncat 3 4\n")
     counts.write_text("the cat\nthe\n")
-    words: dict[str, Any] = {"vectors": str(vectors), "counts": str(counts)}
-    assert model_name("bag_of_words", encoder=words) == "bag_of_words, glove"
-    np.testing.assert_array_equal(open_encoder("bag_of_words", encoder=words).encode(["the cat"]), [[2, 3]])
-    words |= {"lowercase": True, "weighting": "tfidf"}
-    assert model_name("bag_of_words", encoder=words) == "bag_of_words, glove, lower-cased, tfidf of news"
-    expected = BagOfWords(vectors=str(vectors), lowercase=True, weighting="tfidf", counts=str(counts))
-    weighted = open_encoder("bag_of_words", encoder=words).encode(["The cat"])
-    np.testing.assert_array_equal(weighted, expected.encode(["the cat"]))
-    assert not np.allclose(weighted, [[2, 3]])
+    words: dict[str, Any] = {
+        "vectors": str(vectors),
+        "lowercase": True,
+        "weighting": "sif",
+        "counts": str(counts),
+    }
+    name = "bag_of_words, vectors glove.txt, lowercase True, weighting sif, counts news.txt"
+    assert model_name("bag_of_words", encoder=words, pooling="max") == name
+    np.testing.assert_array_equal(
+        open_encoder("bag_of_words", encoder=words).encode(["The cat"]), BagOfWords(**words).encode(["the cat"])
+    )
 
 
 def list_models(*models: object, **options: Any) -> list[Model]:
@@ -57,7 +58,9 @@ def test_models_are_opened_and_named(tmp_path: Path) -> None:
     (run / "config.yaml").unlink()
     [without_config] = list_models(run / "encoder")
     assert without_config.name == "declutr-1/encoder"
-    assert without_config.facts()["fingerprint"] == model.facts()["fingerprint"]
+    assert without_config.facts() == model.facts() | {"name": without_config.name}
+    [random] = list_models("random_vectors", pooling="max", precision="bf16", layers=1)
+    assert random.name == "random_vectors" and random.facts()["weights"] == "random"
 
 
 def test_two_models_are_opened_side_by_side(tmp_path: Path) -> None:
@@ -76,12 +79,6 @@ def test_two_models_are_opened_side_by_side(tmp_path: Path) -> None:
         open_encoder(f"{tmp_path / 'a'}+random_vectors")
 
 
-def test_options_apply_only_to_models_that_have_them(tmp_path: Path) -> None:
-    tiny().save(tmp_path / "encoder")
-    pooled, random = list_models(tmp_path / "encoder", "random_vectors", pooling="max", precision="bf16", layers=1)
-    assert pooled.name == f"{tmp_path.name}/encoder, layers 1, bf16, max" and random.name == "random_vectors"
-
-
 def test_vectors_are_cached(tmp_path: Path) -> None:
     class Counting(RandomVectors):
         encoded = 0
@@ -94,7 +91,15 @@ def test_vectors_are_cached(tmp_path: Path) -> None:
     model = Model("m", encoder, tmp_path)
     first = model.rows(["a", "b", "a"])
     np.testing.assert_array_equal(model.rows(["b", "a", "b"]), first[[1, 0, 1]])
+    np.testing.assert_array_equal(RandomVectors(dimension=3).encode(["a", "b", "a"]), first)
     assert encoder.encoded == 2
+
+
+def test_the_lines_of_a_file_are_embedded(tmp_path: Path) -> None:
+    path, out = tmp_path / "a.txt.gz", tmp_path / "new" / "a.npy"
+    path.write_bytes(gzip.compress(b"the cat\n\nthe dog"))
+    embed_sentences(model="random_vectors", sentences=str(path), out=str(out))
+    np.testing.assert_array_equal(np.load(out), RandomVectors().encode(["the cat", "", "the dog"]))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import page
+from analysis import geometry, page
 from analysis.page import Example, Piece, Row, View
 from data.errors import UserError
 from data.randomness import generator
@@ -95,6 +95,14 @@ def test_parts_of_a_sentence_are_bars() -> None:
     assert first.span and second.span and (first.span[0], first.span[1], second.span[1]) == (0, second.span[0], 10)
 
 
+def test_rows_are_listed_with_their_changes() -> None:
+    pieces = [Piece(" a"), Piece(" b", "deleted"), Piece(" c", "moved", "d"), Piece(" e", "unchanged")]
+    view = View("conssent", "", "", {"": [Example([], [Row("sequence", pieces)], {"consistent": "0"})]})
+    assert page.list_rows(view).reset_index().values.tolist() == [
+        ["conssent", "sequence consistent=0", " a b‹deleted› c‹d› e"]
+    ]
+
+
 def wide(after: dict[tuple[str, str], list[float]]) -> pd.DataFrame:
     return pd.DataFrame(
         [
@@ -145,7 +153,7 @@ def test_runs_without_a_score_cannot_be_compared() -> None:
 
 def test_a_lead_is_that_of_equal_seeds() -> None:
     means, lead = page.find_lead(scores({("b", "x"): [58.0, 68.0], ("a", "x"): [60.0, 70.0, 80.0]}))
-    assert means.to_dict() == {("a", "x"): 70.0, ("b", "x"): 63.0} and lead.to_dict() == {1: 2.0, 2: 2.0}
+    assert means.to_dict() == {("a", "x"): 65.0, ("b", "x"): 63.0} and lead.to_dict() == {1: 2.0, 2: 2.0}
 
 
 def test_formulas_can_be_drawn() -> None:
@@ -189,9 +197,10 @@ def test_the_page_escapes_names_and_has_its_numbers_beside_it(tmp_path: Path) ->
     texts = [
         " ".join(" ".join(rng.choice(list("abcdefghi"), 7)).capitalize() + "." for _ in range(9)) for _ in range(9)
     ]
-    sample = page.sample_sentences(texts, [SCRIPT])
-    space = page.embed(Letters(), sample)
-    assert space.map and [len(near) for near in space.nearest] == [page.NEAREST] and len(sample.mapped.names) == 7
+    sample = geometry.sample_sentences(texts, [SCRIPT])
+    space = geometry.embed(Letters(), sample)
+    assert space.map and [len(near) for near in space.nearest] == [geometry.NEAREST]
+    assert len(sample.mapped.names) == 7
     rows = [Row("anchor", [Piece(f" {SCRIPT}", "moved", SCRIPT)], (20, 30)), Row("part", [Piece(" bar")], (0, 9))]
     example = Example(words(range(60)), rows, {"x": SCRIPT})
     text, paths = write(

@@ -63,9 +63,9 @@ def test_colours_are_distinguishable_with_colour_blindness(hues: Collection[str]
 def test_names_have_the_colour_of_their_objective_and_differ() -> None:
     names = ["MLM only", "ConsSent-D", "none", "linear", "the start"]
     looks = plots.looks(names, {"MLM only": "mlm_only", "none": "declutr", "linear": "declutr"})
-    assert looks["MLM only"]["color"] == plots.colour("mlm_only").lower()
-    assert looks["ConsSent-D"]["color"] == plots.OBJECTIVES["conssent_d"].lower()
-    assert looks["the start"]["color"] == plots.OTHER.lower() == plots.colour("unknown").lower()
+    assert looks["MLM only"]["color"] == (plots.colour("mlm_only"), 1)
+    assert looks["ConsSent-D"]["color"] == (plots.OBJECTIVES["conssent_d"], 1)
+    assert looks["the start"]["color"] == (plots.OTHER, 1) == (plots.colour("unknown"), 1)
     assert len({look["marker"] for look in looks.values()}) == 5
     assert all(looks["none"][key] != looks["linear"][key] for key in ("color", "linestyle"))
 

@@ -1,30 +1,28 @@
-"""Maps of sentences: sampling, agreement of neighbours against a plain loop, files, error messages."""
+"""Maps of sentences: sampling, agreement of neighbours against a plain loop, files."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
+from analysis.models import Model
 from analysis.projection_map import (
-    COLOURS,
-    MOST_LABELS,
-    SHAPES,
-    Agreement,
     Labelled,
-    agreement,
-    draw,
-    draw_maps,
-    project,
+    compute_agreement,
+    evaluate_map,
+    place_sentences,
     read,
+    scatter,
     take_sample,
 )
 from data.errors import UserError
+from encoders.bag_of_words import BagOfWords
+from encoders.random_vectors import RandomVectors
 from tests.analysis.evaluation_helpers import NOUNS, vector_file
 from tests.real_data import suite_data
 
@@ -36,13 +34,13 @@ def test_agreement_equals_a_loop() -> None:
     for i in range(60):
         order = [j for j in np.argsort(((points - points[i]) ** 2).sum(axis=1)) if j != i][:7]
         hits += Counter(labels[j] for j in order).most_common(1)[0][0] == labels[i]
-    assert agreement(points, labels, k=7) == pytest.approx(100 * hits / 60)
+    assert compute_agreement(points, labels, k=7) == pytest.approx(100 * hits / 60)
 
 
 def test_agreement_leaves_the_point_itself_out() -> None:
     points = np.array([[0.0], [0.1], [5.0], [5.1]])
-    assert agreement(points, ["a", "b", "a", "b"], k=1) == 0.0
-    assert agreement(points, ["a", "a", "b", "b"], k=1) == 100.0
+    assert compute_agreement(points, ["a", "b", "a", "b"], k=1) == 0.0
+    assert compute_agreement(points, ["a", "a", "b", "b"], k=1) == 100.0
 
 
 def test_a_map_keeps_clusters_together() -> None:
@@ -50,14 +48,15 @@ def test_a_map_keeps_clusters_together() -> None:
     centres = rng.normal(size=(3, 80)) * 5
     kinds = np.repeat(np.arange(3), 30)
     vectors = centres[kinds] + rng.normal(size=(90, 80))
-    points = project(vectors, perplexity=10, seed=1)
-    assert points.shape == (90, 2)
-    assert agreement(points, [str(kind) for kind in kinds]) == 100.0
-    np.testing.assert_array_equal(points, project(vectors, perplexity=10, seed=1))
-    with pytest.raises(
-        UserError, match=r"There are 90 sentences: perplexity= must be below a third of that. Got 30"
-    ):
-        project(vectors, perplexity=30)
+    labels = [str(kind) for kind in kinds]
+    points, scores = place_sentences(vectors, labels, perplexity=10, seed=1)
+    assert (
+        points.shape == (90, 2) and scores.vectors == scores.map == 100 and scores.guess == pytest.approx(100 / 3)
+    )
+    np.testing.assert_array_equal(points, place_sentences(vectors, labels, perplexity=10, seed=1)[0])
+    with pytest.raises(UserError) as error:
+        place_sentences(vectors, labels, perplexity=30)
+    assert error.value.key == "perplexity"
 
 
 def test_a_sample_keeps_shares_and_order() -> None:
@@ -88,55 +87,41 @@ def test_labels_are_sorted_with_numbers_by_value() -> None:
 
 
 def test_every_label_has_its_own_colour_and_shape() -> None:
-    data = Labelled([f"s{i}" for i in range(20)], [f"l{i % 10}" for i in range(20)])
-    figure = draw(np.random.default_rng(0).normal(size=(20, 2)), data, Agreement(1, 2, 3), model="m", source="d")
-    [axes] = figure.axes
-    styles = {(line.get_color(), line.get_marker()) for line in axes.lines}
-    assert len(styles) == len(axes.lines) == 10
-    legend = axes.get_legend()
-    assert legend is not None and [text.get_text() for text in legend.get_texts()] == data.names
-    assert axes.get_title(loc="left") == "m: d, 20 sentences"
-    assert "1.0 % in the vectors, 2.0 % in the map, 3.0 % by guessing" in axes.get_xlabel()
-    assert len(set(COLOURS)) * len(set(SHAPES)) == MOST_LABELS
+    data = Labelled([f"s{i}" for i in range(20)], [f"${i % 10}$" for i in range(20)])
+    axes = Figure().subplots()
+    scatter(axes, np.random.default_rng(0).normal(size=(20, 2)), data)
+    assert len({(line.get_color(), line.get_marker()) for line in axes.lines}) == len(axes.lines) == 10
+    assert [text.get_text() for text in axes.texts] == data.names
 
 
-def test_the_command_draws_a_map(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_map_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     words = {
         f"{noun}{n}": (rng.normal(size=4) + 9 * (i % 2)).round(3).tolist()
         for i, noun in enumerate(NOUNS)
         for n in range(10)
     }
-    file = vector_file(tmp_path / "words.txt", words)
-    data, out = tmp_path / "made.tsv", tmp_path / "found.json"
     lines = [f"{'odd' if NOUNS.index(word[:-1]) % 2 else 'even'}\t{word}" for word in words]
-    data.write_text("\n".join([*lines, lines[0]]) + "\n")  # the first line occurs twice
-    options: dict[str, Any] = {"encoder": {"vectors": str(file)}, "cache": None, "out": str(out), "perplexity": 8}
+    (tmp_path / "made.tsv").write_text("\n".join([*lines, lines[0]]) + "\n")  # the first line occurs twice
     monkeypatch.setenv("HOME", str(tmp_path))
-    draw_maps(models=["bag_of_words"], data="~/made.tsv", folder="~/maps", **options)
-    output = capsys.readouterr().out
+    model = Model("a/b, c", BagOfWords(vectors=str(vector_file(tmp_path / "words.txt", words))))
+    scores = evaluate_map(model, data="~/made.tsv", folder="~/maps", perplexity=8)
     names = sorted(path.name for path in (tmp_path / "maps").iterdir())
-    assert names == [f"made-bag_of_words_words.{kind}" for kind in ("csv", "pdf", "png")]
+    assert names == [f"made-a_b_c.{kind}" for kind in ("csv", "pdf", "png")]
     points = pd.read_csv(tmp_path / "maps" / names[0])
     assert points["label"].value_counts().to_dict() == {"odd": 40, "even": 40}
     assert np.isfinite(points[["x", "y"]]).all(axis=None)
-    record = json.loads(out.read_text())
-    [found] = record["projection_map"]
-    assert record["sentences"] == 80 and found["guess"] == 50.0 and found["vectors"] > 90
-    assert f"{found['map']:.1f} % in the map, 50.0 % by guessing." in output
+    assert scores["guess"] == 50.0 and scores["vectors"] > 90
 
 
 @pytest.mark.parametrize(
-    ("content", "labels"),
-    [("a text\n", None), ("a\tone\na\ttwo\n", None), ("a\tone\nb\ttwo\n", ["a", "c"]), ("a\tone\nb\ttwo\n", None)],
+    ("content", "labels"), [("a text\n", None), ("a\tone\nb\ttwo\n", ["a", "c"]), ("a\tone\nb\ttwo\n", None)]
 )
 def test_unusable_files_are_refused(tmp_path: Path, content: str, labels: list[str] | None) -> None:
-    """No tab, one label, an unknown label, and too few sentences for the perplexity."""
+    """No tab, an unknown label, and too few sentences for the perplexity."""
     (tmp_path / "made.tsv").write_text(content)
     with pytest.raises(UserError):
-        draw_maps(models=["random_vectors"], cache=None, data=str(tmp_path / "made.tsv"), labels=labels)
+        evaluate_map(Model("random", RandomVectors()), data=str(tmp_path / "made.tsv"), labels=labels)
 
 
 def test_maps_of_real_labels() -> None:

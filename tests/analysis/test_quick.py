@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from analysis import held_out, quick, run_figure, runs
+from analysis import quick
 from data.errors import UserError
 from data.randomness import EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, generator
 from data.sentences import split_sentences
-from tests.analysis import runs_on_disk
 
 PROBES = ("probe_length", "probe_word_content", "probe_bigram_shift")
 Vectors = Callable[[str], Sequence[float] | np.ndarray]
@@ -114,14 +112,8 @@ def test_both_orders_and_all_lengths_occur() -> None:
     drawn = [quick.draw_pairs([text], generator(seed)) for seed in range(2000)]
     before = np.mean([int(a.split()[0]) < int(p.split()[0]) for [a], [p] in drawn])
     assert abs(before - 0.5) < 0.05
-    lengths = {len(a.split()) for [a], _ in drawn}
-    assert lengths == set(range(16, 49))
-
-
-def test_the_number_of_pairs_is_limited() -> None:
-    text = " ".join(["word"] * 200)
-    anchors, positives = quick.draw_pairs([text] * 900, generator(0))
-    assert len(anchors) == len(positives) == quick.MAX_PAIRS
+    assert {len(a.split()) for [a], _ in drawn} == set(range(16, 49))
+    assert len(quick.draw_pairs(["word " * 200] * 900, generator(0))[0]) == quick.MAX_PAIRS
 
 
 def test_recall_equals_a_loop_over_ranks() -> None:
@@ -155,39 +147,47 @@ def test_geometry_by_hand() -> None:
 
 
 def test_labels_of_probes_match_their_sentences(texts: list[str]) -> None:
-    sentences = split_sentences(texts[:60]), split_sentences(texts[60:])
-    known = [set(part) for part in sentences]
+    parts = [split_sentences(part) for part in (texts[:60], texts[60:])]
+    parts = [[text for text in part if len(text.split()) in quick.BINS] for part in parts]
+    known = [set(part) for part in parts]
 
-    length = quick.length_examples(*sentences, generator(1))
-    assert set(length.train) <= known[0] and set(length.test) <= known[1]
-    for sentence, label in zip(length.test, length.test_labels, strict=True):
-        low, high = quick.LENGTH_BINS[label]
-        assert low <= len(sentence.split()) <= high
+    length, content, order = (label(parts, generator(1)) for label, _ in quick.PROBES.values())
+    for part, examples in zip(known, length, strict=True):
+        assert {text for _, text in examples} == part
+        for number, text in examples:
+            low, high = quick.LENGTH_BINS[number]
+            assert low <= len(text.split()) <= high
 
-    content = quick.word_content_examples(*sentences, generator(1))
     by_class: list[list[set[str]]] = [[] for _ in range(quick.CONTENT_WORDS)]
-    for sentence, label in zip(
-        content.train + content.test, [*content.train_labels, *content.test_labels], strict=True
-    ):
-        by_class[label].append(set(sentence.lower().replace(".", "").split()))
+    for number, text in content[0] + content[1]:
+        by_class[number].append(set(text.lower().replace(".", "").split()))
     shared = [set.intersection(*members) for members in by_class]
-    for label, members in enumerate(by_class):
-        others = set.union(*shared[:label], *shared[label + 1 :])
-        assert shared[label] and not any(words & (others - shared[label]) for words in members)
+    for number, members in enumerate(by_class):
+        others = set.union(*shared[:number], *shared[number + 1 :])
+        assert shared[number] and not any(words & (others - shared[number]) for words in members)
 
-    shift = quick.bigram_shift_examples(*sentences, generator(1))
-    training_sentences = {tuple(sentence.split()) for sentence in known[0]}
-    for sentence, label in zip(shift.train, shift.train_labels, strict=True):
-        words = sentence.split()
+    sentences = {tuple(text.split()) for text in known[0]}
+    for number, text in order[0]:
+        words = text.split()
         swaps = [(*words[:i], words[i + 1], words[i], *words[i + 2 :]) for i in range(1, len(words) - 1)]
-        assert (tuple(words) in training_sentences) == (label == 0)
-        assert label == 0 or any(swap in training_sentences for swap in swaps)
-        assert words[0][0].isupper() and sentence.endswith(".")
+        assert (tuple(words) in sentences) == (number == 0)
+        assert number == 0 or any(swap in sentences for swap in swaps)
+        assert words[0][0].isupper() and text.endswith(".")
 
-    for examples in (length, content, shift):
-        for labels in (examples.train_labels, examples.test_labels):
-            assert len(set(np.bincount(labels))) == 1  # classes are balanced
-        assert len(set(examples.train)) == len(examples.train)
+
+def test_classes_are_balanced_and_sentences_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
+    train = [(0, "a"), (0, "b"), (0, "a"), (1, "c"), (1, "d"), (1, "e"), (2, "f"), (2, "g")]
+
+    def draw(classes: int, test: list[tuple[int, str]]) -> list[list[tuple[int, str]]]:
+        monkeypatch.setitem(quick.PROBES, "probe_length", (lambda parts, rng: [train, test], classes))
+        return quick.make_questions("probe_length", [], generator(0))
+
+    drawn, test = draw(3, train[2:])
+    assert [number for number, _ in drawn] == [0, 0, 1, 1, 2, 2] and len({*drawn}) == 6 and {*drawn} < {*train}
+    assert [number for number, _ in test] == [0, 1, 2]
+    assert draw(4, train) == [[], []]
+    monkeypatch.setattr(quick, "LIMITS", (5, 2))
+    assert [*map(len, draw(3, train))] == [3, 0]
 
 
 def test_documents_are_either_trained_or_tested_on() -> None:
@@ -200,7 +200,7 @@ def test_documents_are_either_trained_or_tested_on() -> None:
 
 
 def test_a_bag_of_words_solves_topics_and_words_but_not_order(scores: dict[str, float | None]) -> None:
-    assert value(scores, "recall@1") > 8 * (quick.chance("recall@1", scores) or 0)
+    assert value(scores, "recall@1") > 8 * value(quick.chance_levels(scores), "recall@1")
     assert value(scores, "recall@5") >= value(scores, "recall@1")
     assert value(scores, "probe_word_content") > 90
     error = 100 * (0.25 / value(scores, "n_probe_bigram_shift")) ** 0.5
@@ -220,7 +220,7 @@ def test_a_constant_encoder_scores_chance(texts: list[str]) -> None:
     scores = quick.evaluate(FunctionEncoder(lambda _: [1.0, 2.0]), texts, seed=3)
     assert scores["recall@5"] == 0 and scores["alignment"] == 0 and scores["uniformity"] == pytest.approx(0)
     for name in PROBES:
-        assert scores[name] == pytest.approx(quick.chance(name, scores))
+        assert scores[name] == pytest.approx(quick.chance_levels(scores)[name])
 
 
 def test_every_encoder_gets_the_same_questions_and_another_seed_other_ones(texts: list[str]) -> None:
@@ -237,77 +237,25 @@ def test_every_encoder_gets_the_same_questions_and_another_seed_other_ones(texts
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_too_little_text_gives_a_reason_and_no_score(count: int) -> None:
+def test_too_little_text_gives_no_score(count: int) -> None:
     scores = quick.evaluate(FunctionEncoder(bag), documents(count, sentences=12), seed=1)
-    for name in ("recall@1", "recall@5", "alignment", "uniformity", *PROBES):
-        assert scores[name] is None
-    assert (
-        quick.missing("recall@1", scores) == f"recall@1: held-out text gives {count} pairs of spans; 20 are needed"
-    )
-    tested = scores["n_probe_length"]
-    assert (
-        quick.missing("probe_length", scores)
-        == f"probe: sentence length: held-out text gives {tested} test sentences; 60 are needed"
-    )
-    assert quick.missing("n_pairs", scores) is None
+    assert [scores[key] for key in quick.LABELS] == [None] * 7
+    assert scores["n_pairs"] == count
 
 
 def test_vectors_that_are_not_finite_are_refused(texts: list[str]) -> None:
-    with pytest.raises(UserError, match=r"not finite: its training diverged\. Try a smaller optimizer\.lr\."):
+    with pytest.raises(UserError):
         quick.evaluate(FunctionEncoder(lambda sentence: [float("nan")]), texts, seed=1)
 
 
 def test_chance_levels_by_hand() -> None:
-    scores: dict[str, float | None] = {"n_pairs": 200}
-    assert quick.chance("recall@1", scores) == 0.5
-    assert quick.chance("recall@5", scores) == 2.5
-    assert quick.chance("probe_bigram_shift", scores) == 50
-    assert quick.chance("probe_word_content", scores) == 5
-    assert quick.chance("probe_length", scores) == pytest.approx(100 / 6)
-    assert quick.chance("alignment", scores) is None
-    assert quick.chance("dev_fr", scores) is None and quick.chance("dev_fr", {"dev_fr_unigram": 5.5}) == 5.5
-    assert quick.chance("recall@1", {"n_pairs": 0}) is None
+    probes = {"probe_length": 100 / 6, "probe_word_content": 5, "probe_bigram_shift": 50}
+    assert quick.chance_levels({"n_pairs": 200}) == probes | {"recall@1": 0.5, "recall@5": 2.5}
+    assert quick.chance_levels({"n_pairs": 0, "dev_fr": 3.0, "dev_fr_unigram": 5.5}) == probes | {"dev_fr": 5.5}
 
 
-def test_a_new_score_needs_only_one_entry(texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = quick.Score(
-        "first", "first", of_pairs=lambda anchors, positives: 100 * float(anchors[0] @ positives[0])
-    )
-    before = quick.evaluate(FunctionEncoder(lambda _: [3.0, 4.0]), texts, seed=3)
-    monkeypatch.setitem(quick.SCORES, "first", entry)
-    assert quick.evaluate(FunctionEncoder(lambda _: [3.0, 4.0]), texts, seed=3) == before | {
-        "first": pytest.approx(100)
-    }
-    assert quick.chance("first", before) is None
-    few = quick.evaluate(FunctionEncoder(bag), documents(1, sentences=12), seed=1)
-    assert quick.missing("first", few) == "first: held-out text gives 1 pairs of spans; 20 are needed"
-
-
-def test_lower_held_out_losses_and_higher_accuracies_are_better() -> None:
-    loss, accuracy = quick.score_of("dev_mlm"), quick.score_of("dev_mlm_accuracy")
-    assert (loss.label, loss.higher_is_better, loss.percent, loss.decimals) == ("dev mlm", False, False, 3)
-    assert (accuracy.label, accuracy.higher_is_better, accuracy.percent, accuracy.decimals) == (
-        "dev mlm accuracy",
-        True,
-        True,
-        1,
-    )
-    assert loss.count == accuracy.count == ""
-
-
-def test_every_score_has_a_unique_title_and_a_definition() -> None:
-    scores = quick.SCORES.values()
-    assert [*quick.SCORES] == ["recall@1", "recall@5", *PROBES, "alignment", "uniformity"]
-    assert len({score.label for score in scores}) == len(scores)
-    for score in scores:
-        assert score.definition.endswith(".") and "{" not in score.definition
-        assert (score.of_pairs is None) != (score.examples is None)
-
-
-def test_every_score_is_shown_wherever_scores_are(tmp_path: Path) -> None:
-    row = runs.read_run(runs_on_disk.write(tmp_path / "run"))
-    table = held_out.quick_table(row, title="", facts={})
-    names = [score.label for score in quick.SCORES.values()]
-    assert all(any(name in str(cell) for cell in table.columns[0].cells) for name in names)
-    numbers = run_figure.draw(tmp_path / "run")[2].read_text()
-    assert all(score.label in numbers for score in quick.PERCENTAGES)
+def test_every_score_has_a_unique_label_and_a_definition() -> None:
+    labels = quick.LABELS.values()
+    assert [*quick.LABELS] == ["recall@1", "recall@5", *PROBES, "alignment", "uniformity"]
+    assert len({label.label for label in labels}) == len(labels)
+    assert all(label.definition.endswith(".") and "{" not in label.definition for label in labels)

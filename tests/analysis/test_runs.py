@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.runs import comparable, overview, read_lines, read_run, read_runs, special
+from analysis.runs import comparable, overview, read_lines, read_run, read_runs
 from data.errors import UserError
 from tests.analysis.runs_on_disk import START, TRAINED, write
 
@@ -15,21 +15,14 @@ from tests.analysis.runs_on_disk import START, TRAINED, write
 def test_a_finished_run_is_read(tmp_path: Path) -> None:
     folder = write(tmp_path / "a")
     (folder / "senteval.json").write_text(json.dumps({"tasks": {"CR": {}}, "averages": {"mean (1 of 17)": 65}}))
-    overrides = [
-        "objective=declutr",
-        "++optimizer.lr=0.1",
-        "seed=1",
-        "device=cpu",
-        "hydra.verbose=true",
-        "~clipping",
-    ]
+    overrides = ["objective=declutr", "optimizer.lr=0.1"]
     (folder / "environment.json").write_text(json.dumps({"overrides": overrides}))
     run = read_run(folder)
     assert (run["state"], run["objective"], run["encoder"]) == ("finished", "declutr", "roberta-base")
     assert (run["steps"], run["tokens"], run["weights"], run["seed"]) == (60, 150_000, "random", 1)
     assert run["start"] == START and run["trained"] == TRAINED and run["tasks"] == 1
-    assert run["overrides"] == ["++optimizer.lr=0.1", "~clipping"]
-    row = read_runs(folder, config=True).iloc[0]
+    assert run["overrides"] == "objective=declutr optimizer.lr=0.1"
+    row = read_runs(folder).iloc[0]
     assert (row["recall@1"], row["start.recall@1"], row["senteval"]) == (14.5, 3, 65)
     assert row["names.corpus"] == "pydocs" and row["weights"] == "random"
 
@@ -51,10 +44,8 @@ def test_an_unfinished_run_is_read_though_its_last_line_is_cut(tmp_path: Path) -
         ("config.yaml", "!!python/object/apply:os.getcwd []"),
         ("metrics.jsonl", '{"step": 1\n{"step": 2, "loss": 1}\n'),
         ("metrics.jsonl", "3\n"),
-        ("metrics.jsonl", '{"step": 1, "loss": "low"}\n'),
         ("quick.json", "{"),
         ("quick.json", "[1]"),
-        ("quick.json", '{"start": {"recall@1": {}}}'),
         ("quick.json", "[" * 100_000),
         ("senteval.json", '{"averages": 1}'),
         ("environment.json", '{"overrides": [1]}'),
@@ -68,7 +59,8 @@ def test_a_damaged_run_is_one_row(tmp_path: Path, file: str, content: str) -> No
     assert frame["run"].tolist() == ["a-good", "b-broken"]
     good, broken = frame["state"]
     assert good == "finished" and broken.startswith("broken: ") and "\n" not in broken
-    assert overview(frame)["state"].tolist() == ["finished", "broken"]
+    states = zip(["state", "finished", "broken"], overview(frame).splitlines(), strict=True)
+    assert all(state in line for state, line in states)
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
@@ -80,7 +72,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 def test_an_overview_fits_a_terminal(tmp_path: Path) -> None:
     for number in range(3):
         write(tmp_path / f"declutr-bundled-pydocs-{number}-20261128-114500", steps=4000)
-    lines = overview(read_runs(tmp_path)).to_string(index=False).splitlines()
+    lines = overview(read_runs(tmp_path)).splitlines()
     assert len(lines) == 4 and max(map(len, lines)) <= 80 and "14.5" in lines[1]
 
 
@@ -93,4 +85,3 @@ def test_lines_of_a_journal(tmp_path: Path) -> None:
 def test_runs_that_differ_in_their_machine_are_comparable() -> None:
     config = {"seed": 1, "optimizer": {"lr": 0.1}}
     assert comparable(config | {"device": "cpu", "names": {}}) == comparable(config | {"device": "cuda"}) == config
-    assert special(["threads=2", "objective.k=3", "encoder=gru"]) == ["objective.k=3"]

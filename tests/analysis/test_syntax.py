@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis import syntax
-from analysis.syntax import TREEBANK, described, read_parts, verbs
+from analysis.syntax import AUXILIARY, TREEBANK, label_tree, list_verbs, read_parts
 from data.errors import UserError
 from data.sources.reading import lines
 from data.sources.trees import Tree, pruned, read_trees
@@ -52,21 +51,21 @@ def tree_of(text: str) -> Tree:
 
 @pytest.mark.parametrize(("tree", "labels"), list(CASES.items()), ids=[*CASES])
 def test_labels_by_hand(tree: str, labels: tuple[bool | None, bool | None, str | None]) -> None:
-    sentence = described(tree_of(tree))
-    assert (sentence.passive, sentence.past, sentence.top) == labels
+    sentence = label_tree(tree_of(tree))
+    assert (sentence.passive, sentence.tense, sentence.tss) == labels
 
 
 def test_words_equal_those_of_the_sentence() -> None:
     tree = tree_of(
         r"(S (NP (NP (-NONE- *T*-1)) (NN A\/B)) (-LRB- -LRB-) (VP (VBZ is) (NP (-NONE- 0))) (-RRB- -RRB-))"
     )
-    assert described(tree).text == "A/B ( is )"
+    assert label_tree(tree).text == "A/B ( is )"
 
 
 def test_the_chain_of_verbs_is_found() -> None:
     tree = tree_of("(S (NP (NN it)) (VP (MD Could) (VP (VB have) (VP (VBN been) (VP (VBN seen))))))")
     pruned_tree = pruned(tree)
-    assert pruned_tree is not None and verbs(pruned_tree) == [
+    assert pruned_tree is not None and list_verbs(pruned_tree) == [
         ("MD", "could"),
         ("VB", "have"),
         ("VBN", "been"),
@@ -91,11 +90,13 @@ def test_faults_of_the_files_are_reported(tmp_path: Path) -> None:
     tree_folder(tmp_path, (3, 2, 2))
     (tmp_path / "made_dev.ptb.gz").rename(tmp_path / "dev.mrg.gz")
     (tmp_path / "more_test.ptb").write_text("(S (NP (NN x))\n")
-    with pytest.raises(UserError, match=r"more_test\.ptb"):
+    with pytest.raises(UserError) as error:
         read_parts(str(tmp_path))
+    assert error.value.key.startswith(str(tmp_path / "more_test.ptb"))
     (tmp_path / "dev.mrg.gz").unlink()
-    with pytest.raises(UserError, match="x_dev"):
+    with pytest.raises(UserError) as error:
         read_parts(str(tmp_path))
+    assert error.value.key == "data"
 
 
 def test_the_treebank_is_split_by_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +110,7 @@ def test_the_treebank_is_split_by_files(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(treebank, "fileids", lambda: file_ids, raising=False)
     parts, other = read_parts(TREEBANK, seed=0), read_parts(TREEBANK, seed=1)
     file_of_text = {
-        described(tree).text: number
+        label_tree(tree).text: number
         for number, name in enumerate(file_ids)
         for tree in read_trees([(1, treebank.raw(name))], name)
     }
@@ -122,10 +123,9 @@ def test_the_treebank_is_split_by_files(monkeypatch: pytest.MonkeyPatch) -> None
 def test_labels_of_real_trees() -> None:
     folder = suite_data("parsing")
     path = folder / "gum_dev.ptb.gz"
-    found = [described(tree) for tree in read_trees(lines(path), str(path))]
+    found = [label_tree(tree) for tree in read_trees(lines(path), str(path))]
     labelled = [sentence for sentence in found if sentence.passive is not None]
     assert len(found) == 1575 and len(labelled) > 1250
     passive = [sentence for sentence in labelled if sentence.passive]
     assert 0.04 < len(passive) / len(labelled) < 0.12
-    forms = set(syntax.BE + syntax.GET)
-    assert all(forms & {word.lower() for word in sentence.words} for sentence in passive)
+    assert all(any(map(AUXILIARY.fullmatch, sentence.text.lower().split())) for sentence in passive)

@@ -104,6 +104,9 @@ def test_the_rate_follows_the_kind_of_weights(tmp_path: Path, capsys: pytest.Cap
     assert rate("random", *own).endswith("0.0005 (optimizer.lr_untrained)")
     assert rate("warm", f"warm_start={tmp_path / 'random'}").endswith("0.0005 (optimizer.lr_bundled)")
     assert rate("chosen", *own, "optimizer.lr=1e-3").endswith("0.001 (optimizer.lr)")
+    shutil.rmtree(tmp_path / "random" / "encoder")
+    tiny.train(tiny.check([f"resume={tmp_path / 'random'}", f"cache={tmp_path / 'cache'}"]))
+    assert "0.0005" in (output := capsys.readouterr().out) and "optimizer.lr" not in output
 
 
 @pytest.mark.usefixtures("without_plots")
@@ -122,7 +125,7 @@ def test_the_vocabulary_is_built_from_the_tasks_data(tmp_path: Path) -> None:
 def test_a_short_text_is_refused_with_the_length_that_is_needed(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"longest has \d+ tokens, 5,000") as error:
         tiny.run(tmp_path, "objective.min_tokens=5000", f"run_dir={tmp_path / 'run'}")
-    assert error.value.key == "corpus"
+    assert error.value.key == "corpus" and "budget.min_tokens" in error.value.hint
     with pytest.raises(UserError) as error:
         tiny.train(tiny.check(gensen(tmp_path, "objective.synthetic_pairs=30", "objective.min_count=1")))
     assert error.value.key == "objective.synthetic_pairs"

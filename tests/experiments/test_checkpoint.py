@@ -64,7 +64,7 @@ def write(root: Path, step: int, steps_taken: int | None = None) -> tuple[Tied, 
 def test_all_state_is_restored(tmp_path: Path) -> None:
     encoder, objective, optimizer = write(tmp_path, 7)
     fresh_encoder, fresh_objective, fresh_optimizer = make()
-    (folder,) = checkpoint.found(tmp_path)
+    (folder,) = checkpoint.list_checkpoints(tmp_path)
     state = checkpoint.load(folder, encoder=fresh_encoder, objective=fresh_objective, optimizer=fresh_optimizer)
     assert (state["step"], state["tokens"], folder.name) == (7, 9, "step-00000007")
     assert fresh_encoder.out.weight is fresh_encoder.words.weight
@@ -92,24 +92,26 @@ def test_a_run_whose_updates_were_all_skipped_is_restored(tmp_path: Path) -> Non
 
 def test_an_unfinished_checkpoint_is_ignored_and_removed(tmp_path: Path) -> None:
     (tmp_path / ".step-00000003.part").mkdir()
-    assert checkpoint.found(tmp_path) == []
+    assert checkpoint.list_checkpoints(tmp_path) == []
     write(tmp_path, 4)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000004"]
 
 
 def have_optimizer_state(root: Path) -> list[bool]:
     """Verifies each checkpoint and returns whether it has optimizer state."""
-    return [checkpoint.OPTIMIZER in checkpoint.verify(path)["files"] for path in checkpoint.found(root)]
+    return [checkpoint.OPTIMIZER in checkpoint.verify(path)["files"] for path in checkpoint.list_checkpoints(root)]
 
 
 def test_the_newest_checkpoints_and_the_best_weights_are_kept(tmp_path: Path) -> None:
     for step in (1, 2, 3, 4):
         write(tmp_path, step, steps_taken=0)
     checkpoint.prune(tmp_path, keep_last=2, best=1)
-    assert [path.name for path in checkpoint.found(tmp_path)] == [f"step-0000000{step}" for step in (1, 3, 4)]
+    assert [path.name for path in checkpoint.list_checkpoints(tmp_path)] == [
+        f"step-0000000{step}" for step in (1, 3, 4)
+    ]
     assert have_optimizer_state(tmp_path) == [False, True, True] and not checkpoint.is_finished(tmp_path)
     encoder, objective, optimizer = make()
-    best = checkpoint.found(tmp_path)[0]
+    best = checkpoint.list_checkpoints(tmp_path)[0]
     state = checkpoint.load(best, encoder=encoder, objective=objective, optimizer=optimizer)
     assert state["step"] == 1 and not optimizer.state and (objective.queue == 1.5).all()
 
@@ -129,7 +131,7 @@ def test_a_finished_run_keeps_weights_only(tmp_path: Path) -> None:
 def test_matching_parameters_are_loaded_and_queues_are_not(tmp_path: Path) -> None:
     _, objective, _ = write(tmp_path, 1)
     fresh = Queue()
-    path = checkpoint.found(tmp_path)[0] / checkpoint.OBJECTIVE
+    path = checkpoint.list_checkpoints(tmp_path)[0] / checkpoint.OBJECTIVE
     assert checkpoint.load_matching(path, fresh) == ["head.weight", "head.bias"]
     torch.testing.assert_close(fresh.head.weight, objective.head.weight, rtol=0, atol=0)
     assert int(fresh.pointer) == 0
@@ -172,7 +174,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [checkpoint.STATE, checkpoint.MODEL, checkpoint.OBJECTIVE, checkpoint.OPTIMIZER])
 def test_a_damaged_checkpoint_is_named(tmp_path: Path, name: str) -> None:
     encoder, objective, optimizer = write(tmp_path, 5)
-    [folder] = checkpoint.found(tmp_path)
+    [folder] = checkpoint.list_checkpoints(tmp_path)
     content = (folder / name).read_bytes()
     for damaged in (content[: len(content) // 2], b"[]", b"", None):
         (folder / name).unlink() if damaged is None else (folder / name).write_bytes(damaged)
@@ -183,7 +185,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, name: str) -> None:
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     write(tmp_path, 1)
-    [folder] = checkpoint.found(tmp_path)
+    [folder] = checkpoint.list_checkpoints(tmp_path)
     encoder, objective, optimizer = make(width=4)
     with pytest.raises(UserError) as error:
         checkpoint.load(folder, encoder=encoder, objective=objective, optimizer=optimizer)

@@ -33,6 +33,7 @@ WRONG = [
     ("evaluation=null", "evaluation=null"),
     ("+experiment=declutr/smal", "experiment=declutr/smal"),
     ("objective=nsp,sop", "objective=nsp"),
+    ("objective=simsce sede=3", "sede"),
     ("seed=${{sead}}", "seed"),
     # unknown keys
     ("sede=3", "sede"),
@@ -81,6 +82,8 @@ WRONG = [
     ("precision=fp16", "precision"),
     ("trackers=[wandb]", "trackers"),
     ("objective.max_length=64 objective.min_length=60", "corpus"),
+    ("budget.min_tokens=100000", "budget.min_tokens"),
+    ("corpus.path={tmp}/one.txt corpus.document=file", "corpus.document"),
     ("objective=simcse encoder.dropout=0", "dropout"),
     ("encoder.vocab_size=3", "encoder.vocab_size"),
     ("corpus=mixture ~corpus.path +corpus.corpora.a={{kind:none,path:a}}", "corpus.corpora"),
@@ -173,6 +176,7 @@ def tmp(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_preset(folder / "presets" / "experiment" / "sizes.yaml", sizes)
     (folder / "empty").mkdir()
     (folder / "empty.jsonl").write_text("")
+    (folder / "one.txt").write_text("one two three\n" * 99)
     (folder / "cut.jsonl").write_text('{"text": "one two"}\n{"text": "thr')
     (folder / "cut.jsonl.gz").write_bytes(b"\x1f\x8b\x08\x00\x00\x00")
     (folder / "bytes.parquet").write_bytes(bytes(range(256)))
@@ -262,10 +266,9 @@ def test_a_function_gets_the_values_of_its_signature() -> None:
     def function(*, folder: Path) -> None:
         values["folder"] = folder
 
-    assert call(function, "download", "folder=a/b", runs=False).status == 0
+    assert call(function, "evaluate", "folder=a/b", runs=False).status == 0
     assert values == {"folder": Path("a/b")}
-    assert "fold" in call(function, "download", "fold=a", runs=False).error
-    assert "folder: senteval" in call(function, "download", "--help", runs=False).output
+    assert "fold" in call(function, "evaluate", "fold=a", runs=False).error
 
 
 def test_other_keys_are_those_of_the_runs_that_a_function_starts() -> None:

@@ -12,6 +12,7 @@ from pydantic import Field
 from data.errors import UserError
 from experiments import config
 from experiments.config import check, compose, merge, parse, schema
+from experiments.settings import Settings
 from tests.experiments import tiny
 
 
@@ -53,7 +54,8 @@ def test_arguments_are_those_of_base_classes_and_typed_dictionaries() -> None:
         ({"rate": "2"}, ["x.rate"]),
         ({"rate": float("nan")}, ["x.rate"]),
         ({"rate": True}, ["x.rate"]),
-        ({"names": "a"}, ["x.names"]),
+        ({"names": {}}, ["x.names"]),
+        ({"names": 1}, ["x.names"]),
         ({"names": [1], "rat": 1}, ["x.names", "x.rat"]),
         ({"inner": {}}, ["x.inner.size"]),
         ({"inner": {"size": 0, "nam": 1}}, ["x.inner.nam", "x.inner.size"]),
@@ -67,10 +69,22 @@ def test_values_are_checked_against_a_constructor(values: Mapping[str, Any], wro
     assert sorted(each.key for each in error.value.errors) == wrong
 
 
+def test_a_single_value_becomes_a_list_where_only_a_list_fits() -> None:
+    assert parse(Outer, {"names": "a", "path": "a"}) == {"names": ["a"], "path": Path("a")}
+    values = compose(["objective=gensen", "objective.tasks=fr", "trackers=wandb"])
+    check(values)
+    assert [*config.build(values["objective"], "objective").tasks] == ["fr"]
+    assert Settings.of(values).trackers == ["wandb"]
+
+
 def test_all_mistakes_are_reported_together_and_name_the_nearest_key() -> None:
     wrong = ["sede=1", "objective.temprature=1", "objective.gap=-1", "budget.steps=1.5", "checkpoint.evry=2"]
     assert {*keys(*wrong, "corpus=text")} == {
         "sede", "objective.temprature", "objective.gap", "budget.steps", "checkpoint.evry", "corpus.path"
+    }  # fmt: skip
+    wrong = ["objective=simsce", "objective.anything=1", "encoder=grru", "sede=1", "budget.steps=-1", "seed"]
+    assert {*keys(*wrong, "optimizer.anything=1")} == {
+        "objective=simsce", "encoder=grru", "sede", "budget.steps", "seed"
     }  # fmt: skip
     with pytest.raises(UserError, match=r"objective\.temperature"):
         check(compose(["objective.temprature=1"]), {"objective.temprature"})
@@ -144,3 +158,5 @@ def test_a_resumed_run_keeps_its_settings(tmp_path: Path) -> None:
     check(again)
     assert (again["cache"], again["budget"]["steps"], again["objective"]) == ("elsewhere", 9, values["objective"])
     assert keys(f"resume={tmp_path}", "seed=2", "objective.temperature=1") == ["objective.temperature", "seed"]
+    for key in ("resume", "warm_start"):
+        assert keys(f"{key}={tmp_path / 'nothing'}") == [f"{key}={tmp_path / 'nothing'}"]

@@ -8,7 +8,8 @@ import time
 import pytest
 from rich.console import Console
 
-from experiments.progress import Display, Row, summary, time_left
+from data.display import duration
+from experiments.progress import Display, Row, summary
 
 CLEARED = "\x1b[2K"  # sent to a terminal before a line is rewritten
 
@@ -28,7 +29,7 @@ def ten_minutes(monkeypatch: pytest.MonkeyPatch, *, verbose: bool = False, termi
 
 
 def line(step: int) -> str:
-    left = f"  {time_left(5 * (120 - step))}" if step < 120 else ""
+    left = f"  {duration(5 * (120 - step))} left" if step < 120 else ""
     return f"training {step} of 120  loss 1.000{left}"
 
 
@@ -75,10 +76,3 @@ def test_only_the_first_process_shows_progress(capsys: pytest.CaptureFixture[str
 
 def test_the_summary_has_losses_and_speed() -> None:
     assert summary({"loss": 1.5, "mlm": 0.25}, 12_345.6) == "loss 1.500  mlm 0.250  12,346 tokens/s"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(None, ""), (0.0, ""), (75, "1:15 left"), (7200, "2.0 h left"), (7e8, "22 years left")]
-)
-def test_the_time_left(seconds: float | None, text: str) -> None:
-    assert time_left(seconds) == text

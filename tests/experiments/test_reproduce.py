@@ -48,8 +48,9 @@ def finish(runs: list[Run], folder: Path, **settings: object) -> pd.DataFrame:
 
 def test_a_line_for_each_figure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     call(monkeypatch, "list=true")
-    lines = capsys.readouterr().out.splitlines()
+    header, *lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [*CATALOGUE] and max(map(len, lines)) < 140
+    assert header.startswith("figure ")
 
 
 def test_a_dry_run_names_the_runs_and_writes_nothing(
@@ -75,6 +76,25 @@ def test_a_figure_has_a_picture_its_numbers_and_a_page(
     assert page.startswith("# DeCLUTR, figure 2a") and "(declutr-2a.png)" in page and "bundled" in page
     assert any(outcome in page for outcome in ("**held**", "**not held**", "**undecided at this size**"))
     assert len(pd.read_csv(empty_folder / "made" / "declutr-2a.csv")) == 18
+
+
+@pytest.mark.parametrize("count", [0, 9])
+def test_runs_without_the_score_of_a_figure_do_not_count(
+    empty_folder: Path, count: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def lack(runs: list[Run], folder: Path, **settings: object) -> pd.DataFrame:
+        frame = finish(runs, folder)
+        frame["recall@1"] = frame["recall@1"].where(frame.index < count)
+        return frame
+
+    monkeypatch.setattr(reproduce, "complete", lack)
+    if count:
+        call(monkeypatch, "figure=declutr/2a")
+        assert "9 of 18 rows" in (empty_folder / "outputs" / "declutr-2a.md").read_text()
+    else:
+        with pytest.raises(SystemExit):
+            call(monkeypatch, "figure=declutr/2a")
+        assert capsys.readouterr().err.startswith("runs: ")
 
 
 def test_a_table_has_its_numbers_and_a_page(empty_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +184,7 @@ def test_compute_is_scaled() -> None:
         ("figure=declutr/2a seeds=[]", "seeds"),
         ("figure=declutr/2a seeds=[a]", "seeds"),
         ("figure=declutr/2a seeds=[-1]", "seeds"),
-        ("figure=declutr/2a seeds=1", "seeds"),
+        ("figure=declutr/2a seeds=1.5", "seeds"),
         ("figure=declutr/2a jobs=0", "jobs"),
         ("figure=declutr/2a jobs=many", "jobs"),
         ("figure=declutr/2a threads=0", "threads"),
@@ -180,7 +200,11 @@ def test_compute_is_scaled() -> None:
         ("figure=declutr_v1/table_s5 nli={path:nowhere}", "objective.nli.path"),
         ("figure=declutr_v1/table_s5 nli={pth:a}", "nli"),
         ("figure=declutr_v1/table_s5 nli=file", "nli"),
+        ("figure=declutr/2a data=nowhere dry_run=true", "data"),
         ("figure=gensen/fig1", "data"),
+        ("figure=gensen/fig1 data=nowhere dry_run=true", "data"),
+        ("figure=declutr/2a -m", "-m"),
+        ("figure=declutr/2a --cfg job", "--cfg"),
         ("figure=declutr/2a seed=2", "seed"),
         ("figure=declutr/2a run_dir=a", "run_dir"),
         ("figure=declutr/2a resume=a", "resume"),

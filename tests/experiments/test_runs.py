@@ -59,6 +59,7 @@ def test_formats(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     (write(folder / "d\x1b[31m") / "quick.json").write_text("{")
     text = call(monkeypatch, capsys)
     assert max(map(len, text.splitlines()[:5])) <= 80 and "14.5" in text and "broken: " in text
+    assert text.split()[:3] == ["run", "objective", "steps"] and "senteval" not in text
     assert "\x1b" not in text
     assert call(monkeypatch, capsys, "where=seed > 5") == "No run.\n"
 
@@ -71,6 +72,7 @@ def test_formats(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         ("where=seed=1", "where"),
         ("where=sed == 1", "where"),
         ("where=loss", "where"),
+        ("where=seed", "where"),
         ("where=optimizer.lr < 1", "where"),
         ("where=@seed > 1", "where"),
         ("where=__import__('os').getcwd()", "where"),
@@ -87,6 +89,14 @@ def test_a_mistake_is_one_line(
         call(monkeypatch, capsys, argument)
     line = capsys.readouterr().err
     assert end.value.code == 2 and line.startswith(f"{key}: ") and line.count("\n") == 1
+
+
+def test_equality_is_written_as_in_python(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        call(monkeypatch, capsys, "where=objective = 'declutr'")
+    assert "==" in capsys.readouterr().err
 
 
 def test_help_is_its_description(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -130,6 +130,24 @@ def test_models_and_joined_encoders_are_evaluated(tmp_path: Path, scripts: Path)
     assert f"out={tmp_path}/runs/{run_name(model)}/senteval-conssent-pooling-cls" in start
 
 
+def test_a_plan_names_models_that_are_only_evaluated(tmp_path: Path) -> None:
+    model = Run({"row": "start"}, model="modernbert-mini-2", evaluation=("pooling=cls",))
+    trained, evaluated = sweep.describe_runs([*plan(tmp_path, 1), model]).splitlines()
+    assert "8 steps" in trained and "steps" not in evaluated
+    assert evaluated.split()[-2:] == ["model=modernbert-mini-2", "pooling=cls"]
+
+
+def test_a_run_that_lacks_a_new_score_has_none(tmp_path: Path) -> None:
+    runs = plan(tmp_path, 1, 5)
+    complete(runs, tmp_path / "runs")
+    (tmp_path / "runs" / run_name(runs[1]) / "quick.json").write_text(
+        '{"trained": {"recall@1": 50, "new": 7}, "weights": "random"}'
+    )
+    frame = complete(runs, tmp_path / "runs")
+    assert frame["recall@1"].tolist() == [50, 50] and frame["new"].isna().tolist() == [True, False]
+    assert len(calls(tmp_path)) == 2
+
+
 def test_without_senteval_members_are_rows_and_models_are_left_out(tmp_path: Path) -> None:
     joined = Run({"row": "joined"}, members=(*plan(tmp_path, 1), *plan(tmp_path, 5)))
     frame = complete([joined, Run({"row": "start"}, model="roberta-base")], tmp_path / "runs")

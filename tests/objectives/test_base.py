@@ -37,7 +37,7 @@ def test_chance_levels_are_the_losses_of_a_zero_encoder(objective: str, task: st
     settings = Settings.of(config)
     display = Display(shown=False)
     components, accelerator = building.build_components(config), processes.start_processes(settings)
-    parts = building.build(config, components, settings, accelerator, display, None)
+    parts = building.build_parts(config, components, settings, accelerator, display, None)
     with torch.no_grad():
         for parameter in (*parts.encoder.parameters(), *parts.objective.parameters()):
             parameter.zero_()

@@ -1,261 +1,365 @@
-"""Shared parts of training (``senteval/tools``): fits, permutations, seed, early stopping, rows, GPU updates."""
+"""Trains many classifiers at once: all folds and L2 values of a task (``senteval/tools/classifier.py``).
+
+Two trainers train classifiers that share their batches: ``Regressions``, by compiled kernels on the CPU, and
+``Networks``, in torch, for hidden layers, and for many classes on a GPU. All begin with torch's initial weights
+under the protocol's seed, and fits of one size get the same permutations.
+"""
 
 from __future__ import annotations
 
 import math
-import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
-from typing import NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain, count, pairwise
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy.special import softmax
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
-from analysis.senteval.protocols import SEED
-from data.errors import UserError
+from analysis.senteval.classifiers import kernels
+from analysis.senteval.protocols import Classifier
 
-ACTIVATIONS: dict[str, nn.Module] = {"sigmoid": nn.Sigmoid(), "relu": nn.ReLU()}
-VALIDATION_SPLIT = 0.05  # share of the training rows used as dev if a fit has no dev set
-_ROWS = 4096  # rows at a time in evaluation
-_SPARE = 0.4  # share of a GPU's free memory that one table may take
-_CHUNK = 1 << 16  # rows copied there at a time
+ACTIVATIONS = {"sigmoid": torch.sigmoid, "relu": torch.relu}
+DEV_SHARE = 0.05  # of the training rows, if there is no dev set
+ROWS = 4096  # at a time in evaluation
+PART = 1 << 18  # numbers of the features that are built at a time: they fit in a core's cache
+MANY = 100  # classes: a GPU is slower than the kernels with fewer
+
+Permutations = Callable[[int, int, int], np.ndarray]
+Layers = list[np.ndarray]
+Start = tuple[list[Tensor], Tensor]  # weights and biases of layers, and torch's random state after them
 
 
-class Fit(NamedTuple):
-    """A classifier to train. Fits whose ``train`` and ``dev`` are the same arrays share their batches.
+class Fits(NamedTuple):
+    """Classifiers that are trained on the same batches.
 
     Attributes:
         train: training rows of the features, int64.
         dev: dev rows for early stopping, int64. None uses the toolkit's 5 % of ``train``: the first
-            ``int(0.05 * len(train))`` of the stream's first permutation.
-        l2: weight decay.
-        dropout: dropout probability of the hidden layers; None: the classifier's.
+            ``int(0.05 * len(train))`` of the first permutation, at least one.
+        l2: weight decay of each classifier.
+        dropout: dropout probability of each classifier's hidden layers; empty: the protocol's.
     """
 
     train: np.ndarray
     dev: np.ndarray | None
-    l2: float
-    dropout: float | None = None
+    l2: Sequence[float] | np.ndarray
+    dropout: Sequence[float] = ()
+
+    def draw(self, permutations: Permutations) -> tuple[np.ndarray, Iterator[np.ndarray]]:
+        """Returns the dev rows, and the training rows in each epoch's order."""
+        train, dev, held_out = self.train, self.dev, 0
+        if dev is None:
+            held_out = max(1, int(DEV_SHARE * len(train)))
+            dev, train = np.split(train[permutations(len(train), held_out, 0)], [held_out])
+        size = len(self.train)
+        return dev, (train[permutations(size, held_out, number)] for number in count(bool(held_out)))
+
+
+@dataclass
+class PairFeatures:
+    """Features [u; v; u*v; |u-v|] of n pairs of sentences, built only for the rows in use.
+
+    Attributes:
+        vectors: vectors of sentences, float32 of shape (m, D); may be memory-mapped.
+        first, second: rows of ``vectors``, int64 of shape (n,).
+    """
+
+    vectors: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.first), 4 * self.vectors.shape[1]
+
+    def __getitem__(self, rows: np.ndarray | slice) -> np.ndarray:
+        """Returns the features of some rows, float32 of shape (B, 4 D)."""
+        u, v = self.vectors[self.first[rows]], self.vectors[self.second[rows]]
+        return np.concatenate([u, v, u * v, np.abs(u - v)], axis=1)
+
+
+Features = np.ndarray | PairFeatures
 
 
 class Fitted(NamedTuple):
     """A trained classifier: its weights at the first best dev evaluation.
 
     Attributes:
-        layers: weight (outputs, inputs) and bias (outputs,) of each layer from D to C, float32.
         dev_accuracy: accuracy on dev, 0 .. 1.
+        layers: weight (outputs, inputs) and bias (outputs,) of each layer from D to C, float32.
         activation: non-linearity between the layers.
     """
 
-    layers: list[tuple[np.ndarray, np.ndarray]]
     dev_accuracy: float
+    layers: Layers
     activation: str = "sigmoid"
 
-    def logits(self, rows: np.ndarray) -> np.ndarray:
-        """Computes scores of shape (m, C), float32, for features of shape (m, D)."""
-        (first, first_bias), *others = self.layers
+    def probabilities(self, features: Features) -> np.ndarray:
+        """Computes the probabilities of the classes, float32 of shape (m, C), for features of shape (m, D)."""
         parts = []
-        for begin in range(0, len(rows), _ROWS):
-            states = rows[begin : begin + _ROWS] @ first.T + first_bias
-            for weight, bias in others:
-                states = ACTIVATIONS[self.activation](torch.from_numpy(states)).numpy() @ weight.T + bias
-            parts.append(states)
+        for begin in range(0, features.shape[0], ROWS):
+            states = features[begin : begin + ROWS]
+            for number in range(0, len(self.layers), 2):
+                if number:
+                    states = ACTIVATIONS[self.activation](torch.from_numpy(states)).numpy()
+                states = states @ self.layers[number].T + self.layers[number + 1]
+            parts.append(softmax(states, axis=1))
         return np.concatenate(parts)
 
 
-class Stream:
-    """Permutations shared by all fits of one size: NumPy's legacy stream, by default under the toolkit's seed.
+def fit_many(
+    features: Features,
+    labels: np.ndarray,
+    fits: Sequence[Fits],
+    classes: int,
+    classifier: Classifier,
+    *,
+    device: str = "cpu",
+) -> list[list[Fitted]]:
+    """Trains classifiers on rows of one matrix, without copying it.
 
-    Attributes:
-        parts: positions of the dev and the training part if the first permutation splits them; otherwise None.
+    Args:
+        features: float32 of shape (n, D).
+        labels: int64 of shape (n,), 0 .. C-1.
+        fits: classifiers to train.
+        classes: C.
+        classifier: its hidden layers, optimizer and early stopping.
+        device: device to train on, if there are hidden layers or many classes.
 
-    Raises:
-        UserError: if the dev part of a split has no row.
+    Returns:
+        The trained classifiers of each of ``fits``. A logistic regression on a CPU is the same to the last bit for
+        any other fits and any number of torch threads.
     """
+    sizes = filter(None, [features.shape[1], *[classifier.hidden] * classifier.layers, classes])
+    start, permutations = initial_layers(pairwise(sizes), classifier.seed), shared_permutations(classifier.seed)
+    in_torch = classifier.hidden or (device != "cpu" and classes >= MANY)
+    threads = 1 if in_torch else torch.get_num_threads()
+    parts = -(-threads // len(fits))  # of each of fits, so that no thread is idle
 
-    def __init__(self, rows: int, split: bool, seed: int = SEED) -> None:
-        self._random = np.random.RandomState(seed)
-        self._drawn: list[np.ndarray] = []
-        self._lock = threading.Lock()
-        self._rows = rows
-        self.parts: tuple[np.ndarray, np.ndarray] | None = None
-        if split:
-            order, dev_rows = self._random.permutation(rows), int(VALIDATION_SPLIT * rows)
-            if not dev_rows:
-                raise UserError(f"{rows} training examples; early stopping needs {1 / VALIDATION_SPLIT:.0f}")
-            self.parts = order[:dev_rows], order[dev_rows:]
-            self._rows -= dev_rows
+    def fit_part(fit: Fits) -> list[Fitted]:
+        trainer: Any = (Networks if in_torch else Regressions)(features, labels, fit, start, classifier, device)
+        best = train(trainer, permutations, trainer.dev_scores)
+        return [Fitted(accuracy, layers, classifier.activation) for accuracy, layers in best]
 
-    def epochs(self, start: int, stop: int) -> np.ndarray:
-        """Returns the permutations of epochs ``start`` .. ``stop`` - 1, int32 of shape (stop - start, rows)."""
-        with self._lock:
-            while len(self._drawn) < stop:
-                self._drawn.append(self._random.permutation(self._rows).astype(np.int32))
-            return np.stack(self._drawn[start:stop])
+    with ThreadPoolExecutor(threads) as pool:
+        divided = (fit._replace(l2=l2) for fit in fits for l2 in np.array_split(fit.l2, parts))
+        fitted = list((map if in_torch else pool.map)(fit_part, divided))
+    return [list(chain(*fitted[k : k + parts])) for k in range(0, len(fitted), parts)]
 
 
-class Group(NamedTuple):
-    """Fits with the same batches.
-
-    Attributes:
-        members: positions in the list of fits.
-        train, dev: rows of the features, int64.
-        stream: permutations of ``train``.
-    """
-
-    members: list[int]
-    train: np.ndarray
-    dev: np.ndarray
-    stream: Stream
-
-
-def grouped(fits: Sequence[Fit], seed: int = SEED) -> list[Group]:
-    """Groups ``fits`` by their arrays of rows; ``seed`` is that of the permutations."""
-    groups: dict[tuple[int, int], Group] = {}
-    streams: dict[tuple[int, bool], Stream] = {}
-    for position, fit in enumerate(fits):
-        key = id(fit.train), id(fit.dev)
-        if key not in groups:
-            size = len(fit.train), fit.dev is None
-            if size not in streams:
-                streams[size] = Stream(*size, seed)
-            groups[key] = Group([], *_rows(fit, streams[size]), streams[size])
-        groups[key].members.append(position)
-    return list(groups.values())
-
-
-def _rows(fit: Fit, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
-    train = np.ascontiguousarray(fit.train, np.int64)
-    if stream.parts is not None:
-        dev, train = (train[part] for part in stream.parts)
-    else:
-        dev = np.ascontiguousarray(fit.dev, np.int64)
-    return train, dev
-
-
-@contextmanager
-def toolkit_stream(device: torch.device | str, seed: int = SEED) -> Iterator[None]:
-    """Seeds torch's global stream in the context, by default with the toolkit's seed; restores it afterwards."""
-    device = torch.device(device)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+def initial_layers(sizes: Iterable[tuple[int, int]], seed: int) -> Start:
+    """Returns weights and biases of Linear layers by (inputs, outputs), and torch's random state after them."""
+    with torch.random.fork_rng(devices=[]):
         torch.random.default_generator.manual_seed(seed)
-        if device.type == "cuda":
-            with torch.cuda.device(device):
-                torch.cuda.manual_seed(seed)
-        yield
+        layers = [nn.Linear(*size) for size in sizes]
+        return [values.detach() for layer in layers for values in layer.parameters()], torch.get_rng_state()
 
 
-class Patience:
-    """Early stopping: counts the dev evaluations without improvement. The count is never reset.
+def shared_permutations(seed: int) -> Permutations:
+    """Returns a function that draws NumPy's legacy permutations, once for all fits of one size.
+
+    Its arguments are the number of rows, how many of them the first permutation holds out, and the permutation's
+    number. Threads may call it.
+    """
+    streams: dict[Any, tuple[np.random.RandomState, list[np.ndarray]]] = {}
+    lock = Lock()
+
+    def draw(rows: int, held_out: int, number: int) -> np.ndarray:
+        key = rows, held_out
+        with lock:
+            stream, drawn = streams.get(key) or streams.setdefault(key, (np.random.RandomState(seed), []))
+            while len(drawn) <= number:
+                drawn.append(stream.permutation(rows - held_out * bool(drawn)).astype(np.int32))
+            return drawn[number]
+
+    return draw
+
+
+def train(
+    trainer: Any, permutations: Permutations, dev_scores: Callable[[np.ndarray], np.ndarray]
+) -> list[tuple[float, Layers]]:
+    """Trains with the toolkit's early stopping; returns each classifier's best dev score and its layers then.
+
+    A classifier stops at the (patience + 1)-th dev evaluation without improvement; the count is never reset.
 
     Args:
-        patience: training stops at the (patience + 1)-th such evaluation.
+        trainer: ``Regressions`` or ``Networks``.
+        permutations: see ``shared_permutations``.
+        dev_scores: computes the scores of the trainer's classifiers on dev rows.
+    """
+    classifier, (dev, epochs) = trainer.classifier, trainer.fits.draw(permutations)
+    members = np.arange(len(trainer.fits.l2))  # that are still trained
+    best: list[tuple[float, Layers]] = [(-math.inf, [])] * len(members)
+    left = np.full(len(members), classifier.patience + 1)
+    done = 0
+    while len(members) and done <= classifier.max_epoch:
+        for _ in range(classifier.epoch_size):
+            trainer.train_epoch(next(epochs))
+        done += classifier.epoch_size
+        for place, score in enumerate(dev_scores(dev)):
+            if score > best[members[place]][0]:
+                best[members[place]] = float(score), trainer.layers(place)
+            else:
+                left[members[place]] -= 1
+        running = left[members] > 0
+        if not running.all():
+            members = members[running]
+            trainer.keep(running)
+    return best
+
+
+@dataclass
+class Trainer:
+    """L classifiers that are trained side by side.
+
+    Attributes:
+        features: float32 of shape (n, D).
+        targets: classes, int64 of shape (n,).
+        fits: rows, L2 and dropout.
+        start: initial weights and biases, and the state of torch's random stream after them.
+        classifier: batch, optimizer and order of layers.
+        device: device to train on.
     """
 
-    def __init__(self, patience: int) -> None:
-        self.best = -math.inf
-        self._left = patience + 1
-
-    def rises(self, score: float) -> bool:
-        """Records ``score``; returns True if it is the best so far, as the first one is."""
-        if score > self.best:
-            self.best = score
-            return True
-        self._left -= 1
-        return False
-
-    @property
-    def spent(self) -> bool:
-        return self._left == 0
+    features: Any
+    targets: np.ndarray
+    fits: Fits
+    start: Start
+    classifier: Classifier
+    device: str = "cpu"
 
 
-class Table:
-    """Rows of a matrix by number, as tensors on ``device``.
+@dataclass
+class Regressions(Trainer):
+    """Softmax regressions, trained by the compiled kernels; ``targets`` may be as in ``kernels.train``."""
 
-    The matrix is copied to a GPU if it fits easily. On the host it may be memory-mapped, and only the rows in use
-    are read.
+    def __post_init__(self) -> None:
+        first = np.column_stack([layer.numpy() for layer in self.start[0]])  # (C, D + 1), the bias last
+        self.l2, self.steps, self.classes = np.array(self.fits.l2, np.float32), 0, len(first)
+        weights = np.tile(first, (len(self.l2), 1))
+        self.state = np.stack([weights, 0 * weights, 0 * weights])  # weights and two moments
 
-    Args:
-        matrix: float32 of shape (n, D).
-    """
+    def train_epoch(self, rows: np.ndarray) -> None:
+        """Makes one pass over the training rows."""
+        batch, adam = self.classifier.batch, self.classifier.optimizer == "adam"
+        for part in self.parts(rows):
+            self.steps = kernels.train(  # type: ignore[call-arg]
+                *part, *self.state, self.steps, self.l2, self.classes, batch, adam
+            )
 
-    def __init__(self, matrix: np.ndarray, device: torch.device | str) -> None:
-        self.device = torch.device(device)
-        self.width = matrix.shape[1]
-        self._host = matrix
-        self._here: Tensor | None = None
-        if self.device.type == "cuda" and matrix.nbytes < _SPARE * torch.cuda.mem_get_info(self.device)[0]:
-            self._here = torch.empty(matrix.shape, dtype=torch.float32, device=self.device)
-            for begin in range(0, len(matrix), _CHUNK):
-                part = np.array(matrix[begin : begin + _CHUNK], dtype=np.float32)
-                self._here[begin : begin + _CHUNK] = torch.from_numpy(part)
+    def dev_scores(self, dev: np.ndarray) -> np.ndarray:
+        """Computes each classifier's accuracy on rows."""
+        right = np.zeros(len(self.l2))
+        for features, targets, rows in self.parts(dev):
+            scores = kernels.score(features, rows, self.state[0], self.classes)
+            predicted = (
+                scores > 0 if self.classes == 2 else scores.reshape(-1, self.classes, len(rows)).argmax(axis=1)
+            )
+            right += (predicted == targets[rows]).sum(axis=1)
+        return right / len(dev)
 
-    def __getitem__(self, rows: Tensor) -> Tensor:
-        if self._here is not None:
-            return self._here[rows.to(self.device)]
-        return torch.from_numpy(self._host[rows.numpy()]).to(self.device)
+    def layers(self, place: int) -> Layers:
+        """Copies the weights of a classifier that is still trained."""
+        weights = self.state[0, place * self.classes :][: self.classes]
+        return [weights[:, :-1].copy(), weights[:, -1].copy()]
 
-    @property
-    def on_gpu(self) -> bool:
-        """Returns whether the whole matrix is on a GPU."""
-        return self._here is not None
+    def keep(self, running: np.ndarray) -> None:
+        """Keeps only the ``running`` classifiers, by a mask."""
+        self.l2 = self.l2[running]
+        # contiguous, unlike an index
+        self.state = self.state.compress(running.repeat(self.classes), axis=1)
 
-
-@cache
-def _stream(device: torch.device) -> torch.cuda.Stream:
-    """Returns the stream that records on ``device``; torch's own is on the first device that records."""
-    return torch.cuda.Stream(device)
-
-
-class Recorded:
-    """Makes updates, whose kernels a GPU records and then starts by one call, in less time than one by one.
-
-    The first update is made as it is, so that torch prepares what the others need. Later ones are recorded and
-    repeated if their inputs have the same shapes and are on a GPU.
-
-    Args:
-        generators: random generators that the updates use.
-    """
-
-    def __init__(self, generators: Iterable[torch.Generator] = ()) -> None:
-        self._generators = [*generators]
-        self._shapes: list[torch.Size] | None = None
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._inputs: list[Tensor] = []
-
-    def __call__(self, update: Callable[..., None], *inputs: Tensor) -> None:
-        """Makes an update.
-
-        Args:
-            update: always the same function. It works on tensors that stay where they are, and on ``inputs``; it
-                never waits for the GPU.
-        """
-        if not inputs[0].is_cuda:
-            update(*inputs)
+    def parts(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yields a matrix, targets and rows of both: all at once if the features are a matrix."""
+        if isinstance(self.features, np.ndarray):
+            yield self.features, self.targets, rows
             return
-        with torch.cuda.device(inputs[0].device):
-            self._on_gpu(update, inputs)
+        batch = self.classifier.batch
+        size = max(PART // self.features.shape[1] // batch, 1) * batch
+        for part in np.split(rows, range(size, len(rows), size)):
+            yield self.features[part], self.targets[part], np.arange(len(part))
 
-    def _on_gpu(self, update: Callable[..., None], inputs: tuple[Tensor, ...]) -> None:
-        shapes = [one.shape for one in inputs]
-        if shapes != self._shapes:
-            self._shapes = self._shapes or shapes
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "This instance was constructed with capturable=True")
-                update(*inputs)
-            return
-        if self._graph is None:
-            self._inputs = [one.clone() for one in inputs]
-            graph = torch.cuda.CUDAGraph()
-            for generator in self._generators:
-                graph.register_generator_state(generator)
-            stream = _stream(inputs[0].device)
-            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-                update(*self._inputs)
-            self._graph = graph
-        for here, given in zip(self._inputs, inputs, strict=True):
-            here.copy_(given)
-        self._graph.replay()
+
+@dataclass
+class Networks(Trainer):
+    """Networks with any number of hidden layers: one product computes the first layer of all.
+
+    On a CPU each equals a network of modules that is trained alone, dropout masks included. A GPU holds a matrix
+    of features, and gets others batch by batch.
+    """
+
+    def __post_init__(self) -> None:
+        device, count = self.device, len(self.fits.l2)
+        if isinstance(self.features, np.ndarray):
+            self.features = torch.as_tensor(self.features, device=device)
+        self.l2 = torch.tensor(self.fits.l2, dtype=torch.float32, device=device)
+        # (L, H, D), (L, H), ..., (L, C, H), (L, C)
+        self.parameters = [
+            layer.to(device).repeat(count, *[1] * layer.dim()).requires_grad_() for layer in self.start[0]
+        ]
+        adam = self.classifier.optimizer == "adam"
+        self.optimizer: torch.optim.Optimizer = (
+            torch.optim.Adam(self.parameters, fused=True) if adam else torch.optim.RMSprop(self.parameters)
+        )
+        self.dropouts = np.array(self.fits.dropout or [self.classifier.dropout] * count)
+        # Networks of equal dropout have equal masks, as all begin at the same state.
+        self.generators = {dropout: torch.Generator().set_state(self.start[1]) for dropout in self.dropouts}
+
+    def train_epoch(self, rows: np.ndarray) -> None:
+        """Makes one pass over the training rows."""
+        for part in np.split(rows, range(self.classifier.batch, len(rows), self.classifier.batch)):
+            scores = self.scores(part, training=True)
+            labels = torch.tensor(self.targets[part], device=self.device).repeat(len(scores))
+            self.optimizer.zero_grad()
+            (cross_entropy(scores.flatten(0, 1), labels, reduction="sum") / len(part)).backward()
+            for parameter in self.parameters:
+                l2 = self.l2.view(-1, *[1] * (parameter.dim() - 1))
+                parameter.grad.addcmul_(parameter.detach(), l2)  # type: ignore[union-attr]
+            self.optimizer.step()
+
+    def scores(self, rows: np.ndarray, training: bool = False) -> Tensor:
+        """Computes scores of shape (L, B, C) for row numbers of shape (B,)."""
+        weight, bias, *others = self.parameters
+        features = torch.as_tensor(self.features[rows], device=self.device)
+        states = torch.addmm(bias.flatten(), features, weight.flatten(0, 1).T)  # (B, L * H)
+        states = states.unflatten(1, bias.shape).transpose(0, 1)
+        for weight, bias in zip(others[::2], others[1::2], strict=True):
+            states = torch.baddbmm(bias[:, None], self.activate(states, training), weight.mT)
+        return states
+
+    def activate(self, states: Tensor, training: bool) -> Tensor:
+        """Applies non-linearity and dropout to states of shape (L, B, H)."""
+        activation = ACTIVATIONS[self.classifier.activation]
+        if not (training and self.dropouts.any()):
+            return activation(states)
+        masks = {
+            dropout: torch.empty(states.shape[1:]).bernoulli_(1 - dropout, generator=generator).div_(1 - dropout)
+            for dropout, generator in self.generators.items()
+        }
+        mask = torch.stack([masks[dropout] for dropout in self.dropouts]).to(self.device)
+        return activation(states) * mask if self.classifier.dropout_last else activation(states * mask)
+
+    @torch.no_grad()
+    def dev_scores(self, dev: np.ndarray) -> np.ndarray:
+        """Computes each network's accuracy on rows."""
+        parts = np.split(dev, range(ROWS, len(dev), ROWS))
+        predicted = torch.cat([self.scores(part).argmax(dim=2) for part in parts], dim=1)
+        return (predicted.cpu().numpy() == self.targets[dev]).mean(axis=1)
+
+    def layers(self, place: int) -> Layers:
+        """Copies the weights of a network that is still trained."""
+        return [parameter.detach()[place].cpu().numpy().copy() for parameter in self.parameters]
+
+    def keep(self, running: np.ndarray) -> None:
+        """Keeps only the ``running`` networks, by a mask."""
+        self.dropouts, self.l2 = self.dropouts[running], self.l2[running]
+        for parameter in self.parameters:
+            parameter.data, parameter.grad = parameter.data[running], None
+            state = self.optimizer.state[parameter]
+            state |= {name: value[running] for name, value in state.items() if value.dim()}

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from analysis.papers.base import Options
-from analysis.papers.conssent import FIGURE_1, FIGURE_3, TABLE_2, TASKS, add_ensembles, examples
-from data.errors import UserError
+from analysis.papers.conssent import FIGURE_1, FIGURE_3, TABLE_2, TASKS, add_ensembles
+from tests.analysis.senteval.example_results import record
 
 
 def wide(seeds: Sequence[int] = (1, 2)) -> pd.DataFrame:
@@ -37,9 +37,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], list[str]]]:
 
     def ensemble(members: list[str], out: Path, tasks: list[str]) -> Any:
         calls.append((members, tasks))
-        return SimpleNamespace(tasks={"TREC": {"test": 95.0, "kind": "multiclass"}})
+        return SimpleNamespace(tasks={"TREC": record("TREC", 95.0)})
 
-    monkeypatch.setattr("analysis.reporting.ensemble.ensemble", ensemble)
+    monkeypatch.setattr("analysis.ensemble.ensemble", ensemble)
     return calls
 
 
@@ -83,24 +83,3 @@ def test_rows_that_need_files_are_left_out_without_them() -> None:
     files = {"vectors": "words.txt", "nli": "{path: [pairs.tsv]}"}
     assert rows(budget="paper", **files) - rows(budget="paper") == {"FastText BoW", "InferSent"}
     assert rows(**files) - rows() == {"FastText BoW"}  # InferSent learns from generated pairs
-
-
-def test_examples_are_perturbed_and_divided() -> None:
-    sentences = [" ".join(f"w{(7 * start + place) % 60}" for place in range(9)) for start in range(20)]
-    corpus = SimpleNamespace(texts=lambda: iter(f"{sentence} ." for sentence in sentences))
-    table = examples({}, corpus)
-    pairs = {task: [*map(str.split, table.loc[[task]].iloc[0])] for task in ("D(1)", "P(2)", "I(1)", "R(1)")}
-    lengths = {task: len(negative) - len(positive) for task, (positive, negative) in pairs.items()}
-    assert lengths == {"D(1)": -1, "P(2)": 0, "I(1)": 1, "R(1)": 0}
-    assert sorted(pairs["P(2)"][0]) == sorted(pairs["P(2)"][1]) and pairs["P(2)"][0] != pairs["P(2)"][1]
-    for task in ("C(2)", "N(2)"):
-        ((a, b), (c, d)), ((e, f), (g, h)) = (
-            [text.split(" // ") for text in table.loc[task, column]] for column in ("positive", "negative")
-        )
-        assert (a, d, c, b) == (e, f, g, h)
-
-
-def test_examples_need_sentences_of_their_length() -> None:
-    with pytest.raises(UserError) as error:
-        examples({}, SimpleNamespace(texts=lambda: iter(["Short ."])))
-    assert error.value.key == "corpus"

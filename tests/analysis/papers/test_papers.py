@@ -8,14 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import frames
 from analysis.claims import decide
 from analysis.papers import CATALOGUE, declutr
 from analysis.papers.base import Options, Reproduction, sweep
-from analysis.reporting.printed import paper_rows
-from analysis.senteval.averages import RULES
+from analysis.results import measure, paper_rows, tidy
+from analysis.senteval.averages import AVERAGES
 from analysis.senteval.records import PUBLISHED
-from data.errors import UserError
 
 TRAINED = [item for item in CATALOGUE.values() if item.rows]
 ON_SENTEVAL = [item for item in TRAINED if item.scores and not item.needs]
@@ -41,7 +39,7 @@ def wide(item: Reproduction) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     metrics = {"recall@1", "probe_word_content", "probe_bigram_shift"}
     for metric in {*item.scores.values(), "declutr_downstream_with_snli_dev", "probing_dev"}:
-        rule = RULES.get(metric)
+        rule = AVERAGES.get(metric)
         parts = [f"{task}.{name}" for group in rule.groups for task, name in group.items()] if rule else [metric]
         metrics |= {
             f"{part.partition('.')[0]}.{name}" for part in parts for name in part.partition(".")[2].split("+")
@@ -83,7 +81,7 @@ def test_runs_are_planned_at_each_size(item: Reproduction) -> None:
 def test_figures_are_drawn_tables_made_and_claims_decided(item: Reproduction, tmp_path: Path) -> None:
     frame = wide(item)
     for scores in (item.scores, item.quick):
-        long = item.long(frame, options("teaching", runs=tmp_path)) if item.long else frames.tidy(frame, scores)
+        long = item.long(frame, options("teaching", runs=tmp_path)) if item.long else tidy(frame, scores)
         assert len(decide(item.claims, long)) == len(item.claims)
     if item.draw:
         marks = item.marks(frame) if item.printed else None
@@ -112,10 +110,7 @@ def test_sweeps_combine_axes_in_order() -> None:
 def test_printed_values_stand_at_their_places() -> None:
     item = CATALOGUE["declutr_v1/3"]
     marks = item.marks(wide(item)).set_index("model")["score"]
-    printed = {
-        row.model: row.cells["", "declutr_downstream_with_snli_dev"].value
-        for row in paper_rows("declutr_v1", "dev")
-    }
+    printed = paper_rows("declutr_v1", "dev").droplevel(1)["declutr_downstream_with_snli_dev"]
     assert marks.to_dict() == {name: printed[name] for name in declutr.MODELS}
 
 
@@ -136,39 +131,14 @@ def test_sampled_lengths_follow_their_density() -> None:
         assert drawn.mean() == pytest.approx(mean, abs=5) and drawn.between(32, 512).all()
 
 
-def test_parameters_are_those_of_published_models() -> None:
+def test_tables_without_runs_are_as_printed() -> None:
     item = CATALOGUE["declutr/table1"]
     assert item.table
-    table = item.table(pd.DataFrame(), Options())
-    assert (
-        table.loc["DeCLUTR-small", "parameters"] == "82.2M" and table.loc["DeCLUTR-base", "embedding_dim"] == 768
-    )
-
-
-class Corpus:
-    def __init__(self, *texts: str) -> None:
-        self.documents = texts
-
-    def texts(self) -> list[str]:
-        return list(self.documents)
-
-
-@pytest.mark.parametrize("gap", [40, 80])
-def test_examples_of_spans_have_each_view(gap: int) -> None:
-    lengths = {"min_length": 10, "max_length": 40, "anchor_beta": (4, 2), "positive_beta": (2, 4), "gap": gap}
-    documents = [" ".join(f"{name}{number}" for number in range(400)) for name in "ab"]
-    table = declutr.examples({"objective": lengths}, Corpus(*documents))
-    assert set(table.index) == {"overlapping", "adjacent", "subsumed"}
-    assert table.loc["subsumed", "positive"] in table.loc["subsumed", "anchor"]
-    first, hard = (int(table.loc["adjacent", name].split()[0][1:]) for name in ("anchor", "hard negative"))
-    assert abs(first - hard) >= gap
-    assert (table["easy negative"].str[0] != table["anchor"].str[0]).all()
-    with pytest.raises(UserError):
-        declutr.examples({"objective": lengths}, Corpus(documents[0]))
+    assert item.table(pd.DataFrame(), Options()).loc["DeCLUTR-base", "embedding_dim"] == "768"
 
 
 def test_every_average_of_a_figure_exists() -> None:
     for item in CATALOGUE.values():
         for metric in item.scores.values():
-            assert metric in RULES or metric.partition(".")[0] in PUBLISHED
-    assert frames.measure(wide(CATALOGUE["declutr/2a"]), "declutr_downstream_dev").whole
+            assert metric in AVERAGES or metric.partition(".")[0] in PUBLISHED
+    assert measure(wide(CATALOGUE["declutr/2a"]), "declutr_downstream_dev").whole

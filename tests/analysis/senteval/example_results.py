@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.senteval.records import PROBING, PUBLISHED, RECALLS, STS, Record
-from analysis.senteval.results import Results
+from analysis.senteval.averages import PROBING, STS
+from analysis.senteval.records import PUBLISHED, Record, Results
 
 DOWNSTREAM = (
     *("MR", "CR", "SUBJ", "MPQA", "SST2", "SST5", "TREC", "MRPC", "SNLI", "SICKEntailment", "SICKRelatedness"),
@@ -13,6 +13,7 @@ DOWNSTREAM = (
 )
 SENTEVAL = (*DOWNSTREAM, *PROBING)  # not the tasks that a reader of docs/add-a-task.md added
 NESTED = ("MR", "CR", "SUBJ", "MPQA")
+RECALLS = [f"{side}_r{k}" for side in ("caption", "image") for k in (1, 5, 10)]
 
 
 def record(
@@ -46,7 +47,7 @@ def record(
         result |= {"median_rank": {"caption": 2.0, "image": 3.0}}
     elif task == "SNLI":
         result["kind"] = "snli"
-    return result | fields  # type: ignore[return-value]
+    return Record(**(result | fields))
 
 
 def records(tasks: tuple[str, ...] = SENTEVAL, test: float = 70.0) -> dict[str, Record]:

@@ -2,63 +2,44 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pytest
 
-from analysis.senteval.files.loaders import Examples
-from analysis.senteval.records import PROBING
-from analysis.senteval.tasks import TASKS, absent, find
-from tests.analysis.senteval.example_results import DOWNSTREAM, SENTEVAL
+from analysis.senteval.tasks import TASKS, absent, available, digest, find
+from data.errors import UserError
 from tests.real_data import suite_data
 
-SINGLE = {
-    "MR": {"all": 10662},
-    "CR": {"all": 3775},
-    "SUBJ": {"all": 10000},
-    "MPQA": {"all": 10606},
-    "SST2": {"train": 67349, "dev": 872, "test": 1821},
-    "SST5": {"train": 8544, "dev": 1101, "test": 2210},
-    "TREC": {"train": 5452, "test": 500},
+PROBING = [*TASKS][18:28]
+# Examples of each part.
+COUNTS = {
+    "MR": [10662],
+    "CR": [3775],
+    "SUBJ": [10000],
+    "MPQA": [10606],
+    "SST2": [67349, 872, 1821],
+    "SST5": [8544, 1101, 2210],
+    "TREC": [5452, 500],
+    "MRPC": [4076, 1725],
+    "SICKEntailment": [4500, 500, 4927],
+    "SICKRelatedness": [4500, 500, 4927],
+    "STSBenchmark": [5749, 1500, 1379],
+    "STS12": [750, 750, 459, 750, 399],  # MSRpar, MSRvid, SMTeuroparl, surprise.OnWN, surprise.SMTnews
+    "STS13": [189, 750, 561],  # FNWN, headlines, OnWN
+    "STS14": [450, 300, 750, 750, 750, 750],  # deft-forum, deft-news, headlines, images, OnWN, tweet-news
+    "STS15": [375, 750, 375, 750, 750],  # answers-forums, answers-students, belief, headlines, images
+    "STS16": [254, 249, 230, 244, 209],  # answer-answer, headlines, plagiarism, postediting, question-question
 }
-PAIRS = {
-    "MRPC": {"train": 4076, "test": 1725},
-    "SICKEntailment": {"train": 4500, "dev": 500, "test": 4927},
-    "SICKRelatedness": {"train": 4500, "dev": 500, "test": 4927},
-    "STSBenchmark": {"train": 5749, "dev": 1500, "test": 1379},
-    "STS12": {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459, "surprise.OnWN": 750, "surprise.SMTnews": 399},
-    "STS13": {"FNWN": 189, "headlines": 750, "OnWN": 561},
-    "STS14": {
-        "deft-forum": 450, "deft-news": 300, "headlines": 750, "images": 750, "OnWN": 750, "tweet-news": 750,
-    },
-    "STS15": {"answers-forums": 375, "answers-students": 750, "belief": 375, "headlines": 750, "images": 750},
-    "STS16": {
-        "answer-answer": 254, "headlines": 249, "plagiarism": 230, "postediting": 244, "question-question": 209,
-    },
-}  # fmt: skip
+CLASSES = {"SST5": 5, "TREC": 6, "SICKEntailment": 3}
 
 
-def load(name: str, root: Path) -> dict[str, Examples]:
-    return cast("dict[str, Examples]", TASKS[name].load(root))
-
-
-def test_all_28_tasks_in_order() -> None:
-    assert tuple(TASKS)[:28] == SENTEVAL
-    for name, task in TASKS.items():
-        assert task.name == name
-        assert name not in SENTEVAL or task.group == ("downstream" if name in DOWNSTREAM else "probing")
-
-
-def test_each_kind_of_task_has_the_fields_it_needs() -> None:
-    for task in TASKS.values():
-        assert (task.features == "") == (task.kind in ("snli", "similarity", "retrieval")), task
-        trained_classes = task.kind in ("nested", "kfold", "snli") or (task.kind, task.group) == (
-            "split",
-            "downstream",
-        )
-        assert bool(task.classes) == trained_classes, task
+def test_all_28_tasks_have_their_files() -> None:
+    assert {*COUNTS, *PROBING, "SNLI", "ImageCaptionRetrieval"} == {*[*TASKS][:28]}
+    assert all((task.group == "probing") == (name in PROBING) for name, task in [*TASKS.items()][:28])
+    assert [task.name for task in TASKS.values()] == [*TASKS]
+    assert len({file for task in [*TASKS.values()][:28] for file in task.files}) == 94
 
 
 def test_tasks_are_found_by_name_without_repeats() -> None:
@@ -66,60 +47,72 @@ def test_tasks_are_found_by_name_without_repeats() -> None:
     assert find(None) == list(TASKS.values())
 
 
-def test_the_first_missing_file_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "near"), [("stsb", "STSBenchmark"), ("SICK-R", "SICKRelatedness")])
+def test_the_nearest_name_is_suggested(name: str, near: str) -> None:
+    with pytest.raises(UserError) as error:
+        find(["TREC", name])
+    assert error.value.key == "tasks" and near in error.value.hint
+
+
+def test_tasks_with_all_files_are_available(tmp_path: Path) -> None:
     [task] = find(["STS13"])
-    assert absent(task, tmp_path) == tmp_path / "STS/STS13-en-test/STS.input.FNWN.txt"
-    (tmp_path / "STS/STS13-en-test").mkdir(parents=True)
-    for file in task.files[:-1]:
-        (tmp_path / file).touch()
-    assert absent(task, tmp_path) == tmp_path / "STS/STS13-en-test/STS.gs.OnWN.txt"
-    (tmp_path / task.files[-1]).touch()
-    assert absent(task, tmp_path) is None
+    root = tmp_path / "downstream"
+    with pytest.raises(UserError) as error:
+        available(None, tmp_path)
+    assert error.value.key == "data"
+    with pytest.raises(UserError):
+        find([])
+    for done, file in enumerate(task.files):
+        assert absent(task, root) == root / file and file.startswith("STS/STS13-en-test/STS.")
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_bytes(b"%d" % done)
+    assert absent(task, root) is None
+    assert available(["MR", "STS13"], tmp_path) == ([task], {"MR": root / "MR/rt-polarity.pos"})
+    (tmp_path / "past_present.txt").touch()
+    assert available(["Tense"], root, tmp_path) == ([TASKS["Tense"]], {})
+    digests = [hashlib.sha256(b"%d" % number).digest() for number in range(6)]
+    assert digest(task, root) == hashlib.sha256(b"".join(digests)).hexdigest()
 
 
-@pytest.mark.parametrize("name", [*SINGLE, *PAIRS])
+@pytest.mark.parametrize("name", COUNTS)
 def test_real_files_have_the_published_counts(name: str) -> None:
     root = suite_data("senteval/downstream")
     task = TASKS[name]
     assert absent(task, root) is None
-    loaded = load(name, root)
-    assert {part: len(examples.targets) for part, examples in loaded.items()} == (SINGLE | PAIRS)[name]
-    for examples in loaded.values():
+    parts = task.load(root)
+    assert [*parts] == [*task.parts] and [len(part.targets) for part in parts.values()] == COUNTS[name]
+    paired = name == "MRPC" or name.startswith(("SICK", "STS"))
+    for examples in parts.values():
         assert len(examples.first) == len(examples.targets)
-        assert len(examples.second) == (len(examples.first) if name in PAIRS else 0)
+        assert len(examples.second) == (len(examples.first) if paired else 0)
         assert all(text and text == " ".join(text.split()) for text in (*examples.first, *examples.second))
-        if task.classes:
-            assert examples.targets.dtype == np.int64
-            assert set(examples.targets.tolist()) == set(range(task.classes))
-        else:
-            assert examples.targets.dtype == np.float64
+        scored = task.kind in ("similarity", "relatedness")
+        assert examples.targets.dtype == (np.float64 if scored else np.int64)
+        assert scored or {*examples.targets.tolist()} == {*range(CLASSES.get(name, 2))}
 
 
 def test_classes_equal_the_toolkits() -> None:
     """The classes have known sizes, so swapped labels are detected."""
     root = suite_data("senteval/downstream")
     sizes_of_class_1 = {"MR": 5331, "CR": 2407, "SUBJ": 5000, "MPQA": 3312}
-    assert {name: int(load(name, root)["all"].targets.sum()) for name in sizes_of_class_1} == sizes_of_class_1
-    mrpc = load("MRPC", root)
-    assert [int(mrpc[split].targets.sum()) for split in ("train", "test")] == [2753, 1147]
-    assert np.bincount(load("TREC", root)["test"].targets).tolist() == [9, 138, 94, 65, 81, 113]
+    for name, size in sizes_of_class_1.items():
+        assert TASKS[name].load(root)["all"].targets.sum() == size
+    assert [examples.targets.sum() for examples in TASKS["MRPC"].load(root).values()] == [2753, 1147]
+    assert np.bincount(TASKS["TREC"].load(root)["test"].targets).tolist() == [9, 138, 94, 65, 81, 113]
 
 
 def test_snli_has_the_published_counts() -> None:
-    loaded = load("SNLI", suite_data("senteval/downstream"))
-    assert {split: len(examples.first) for split, examples in loaded.items()} | {"train": 0} == {
-        "train": 0,
-        "dev": 9842,
-        "test": 9824,
-    }
-    assert np.bincount(loaded["test"].targets).tolist() == [3368, 3219, 3237]
+    parts = TASKS["SNLI"].load(suite_data("senteval/downstream"))
+    assert [len(parts[part].first) for part in ("dev", "test")] == [9842, 9824]
+    assert np.bincount(parts["test"].targets).tolist() == [3368, 3219, 3237]
 
 
 @pytest.mark.parametrize("name", PROBING)
 def test_probing_files_have_the_sizes_and_classes_of_the_rebuilt_data(name: str) -> None:
-    loaded = load(name, suite_data("senteval/probing_rebuilt"))
-    sizes = (1382, 230, 230) if name == "CoordinationInversion" else (2400, 400, 400)
+    parts = TASKS[name].load(suite_data("senteval/probing_rebuilt"))
+    sizes = [1382, 230, 230] if name == "CoordinationInversion" else [2400, 400, 400]
     classes = {"Length": 6, "WordContent": 50, "Depth": 7, "TopConstituents": 20}.get(name, 2)
-    assert tuple(len(loaded[split].first) for split in ("train", "dev", "test")) == sizes
-    for examples in loaded.values():
-        assert set(examples.targets.tolist()) == set(range(classes))
+    assert [*parts] == ["train", "dev", "test"]
+    assert [len(examples.first) for examples in parts.values()] == sizes
+    for examples in parts.values():
+        assert {*examples.targets.tolist()} == {*range(classes)}

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from analysis.senteval.classifiers import probe
-from analysis.senteval.classifiers.fitting import fit_many
-from analysis.senteval.classifiers.probe import L2, ProbeData, fit_hidden, fit_linear
-from analysis.senteval.classifiers.training import Fit
+from analysis.senteval.classifiers.probe import ProbeData, linear_probe, mlp_probe
+from analysis.senteval.classifiers.training import Fits, fit_many
 from analysis.senteval.protocols import Classifier
 from data.errors import UserError
 
@@ -34,17 +33,17 @@ def exclusive_or() -> ProbeData:
 def test_both_probes_learn_separable_classes() -> None:
     examples = blobs()
     for found in (
-        fit_linear(examples),
-        fit_linear(examples, l2=[0.03], updates=1000),
-        fit_hidden(examples, layers=2, dropout=0.5, width=32),
+        linear_probe(examples),
+        linear_probe(examples, l2=[0.03], updates=1000),
+        mlp_probe(examples, layers=2, dropout=0.5, width=32),
     ):
         assert found.test > 90
         assert found.test == 100 * np.mean(found.predictions == examples.labels[examples.test])
 
 
 def test_only_the_perceptron_learns_an_exclusive_or() -> None:
-    assert fit_linear(exclusive_or()).test < 70
-    assert fit_hidden(exclusive_or(), layers=1, dropout=0.0, width=64).test > 90
+    assert linear_probe(exclusive_or()).test < 70
+    assert mlp_probe(exclusive_or(), layers=1, dropout=0.0, width=64).test > 90
 
 
 def test_features_are_standardised_in_place_by_the_training_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +57,7 @@ def test_features_are_standardised_in_place_by_the_training_rows(monkeypatch: py
 
 def test_a_constant_feature_does_not_disturb_the_fit() -> None:
     np.testing.assert_array_equal(blobs(extra=1).features[:, -1], np.float32(0))
-    assert fit_linear(blobs(extra=1), l2=[0.01], updates=1000).test > 95
+    assert linear_probe(blobs(extra=1), l2=[0.01], updates=1000).test > 95
 
 
 def test_without_early_stopping_the_fit_is_near_the_minimum_of_its_loss() -> None:
@@ -79,28 +78,17 @@ def test_without_early_stopping_the_fit_is_near_the_minimum_of_its_loss() -> Non
 
     optimizer.step(loss)
     expected = (x[120:] @ weight.T + bias).argmax(dim=1).numpy()
-    assert np.mean(fit_linear(examples, l2=[0.1], updates=3000).predictions == expected) > 0.97
+    assert np.mean(linear_probe(examples, l2=[0.1], updates=3000).predictions == expected) > 0.97
 
 
-def test_dev_chooses_and_ties_go_to_the_first() -> None:
-    examples = blobs(2.0, train=60, dev=200)
-    single_fits = [fit_linear(examples, l2=[value]) for value in L2]
-    chosen = fit_linear(examples)
-    assert chosen.dev == max(fit.dev for fit in single_fits) > min(fit.dev for fit in single_fits)
-    first = next(fit for fit in single_fits if fit.dev == chosen.dev)
-    assert chosen.l2 == first.l2
-    np.testing.assert_array_equal(chosen.predictions, first.predictions)
-    assert fit_linear(blobs(0.01)).l2 == L2[0]
-
-
-def test_the_linear_probe_equals_sentevals_classifier() -> None:
-    examples = blobs(1.0)
+def test_dev_chooses_the_l2(monkeypatch: pytest.MonkeyPatch) -> None:
+    examples, l2 = blobs(2.0, train=60, dev=200), [1.0, 1e-3]
     [fitted] = fit_many(
-        examples.features, examples.labels, [Fit(examples.train, examples.dev, 0.1)], 3, Classifier()
+        examples.features, examples.labels, [Fits(examples.train, examples.dev, l2)], 3, Classifier()
     )
-    found = fit_linear(examples, l2=[0.1])
-    assert found.dev == 100 * fitted.dev_accuracy
-    np.testing.assert_array_equal(found.predictions, fitted.logits(examples.features[300:]).argmax(axis=1))
+    best = max(fitted, key=lambda fit: fit.dev_accuracy)  # the first of equal ones
+    expected = best.probabilities(examples.features[examples.test]).argmax(axis=1)
+    np.testing.assert_array_equal(linear_probe(examples, l2=l2).predictions, expected)
 
 
 def test_fits_depend_only_on_the_seed_and_not_on_global_random_states(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +96,7 @@ def test_fits_depend_only_on_the_seed_and_not_on_global_random_states(monkeypatc
     state = torch.random.get_rng_state()
 
     def fit(seed: int) -> probe.Probe:
-        return fit_hidden(blobs(1.0), layers=2, dropout=0.5, width=16, seed=seed)
+        return mlp_probe(blobs(1.0), layers=2, dropout=0.5, width=16, seed=seed)
 
     first = fit(1)
     assert torch.equal(torch.random.get_rng_state(), state)
@@ -116,7 +104,6 @@ def test_fits_depend_only_on_the_seed_and_not_on_global_random_states(monkeypatc
     again = fit(1)
     torch.random.set_rng_state(state)
     np.testing.assert_array_equal(first.predictions, again.predictions)
-    assert first.dev == again.dev
     assert (fit(2).predictions != first.predictions).any()
 
 
@@ -131,7 +118,7 @@ def test_dev_is_evaluated_at_the_given_interval(monkeypatch: pytest.MonkeyPatch)
     for train in (20, 1000, 20_000):  # 1, 8 and 157 updates an epoch
         labels = np.arange(train + 2) % 2
         with pytest.raises(InterruptedError):
-            fit_hidden(
+            mlp_probe(
                 ProbeData(np.zeros((train + 2, 1), np.float32), labels, train=train, dev=1), layers=1, dropout=0
             )
     assert [(classifier.epoch_size, classifier.max_epoch) for classifier in classifiers] == [
@@ -144,9 +131,9 @@ def test_dev_is_evaluated_at_the_given_interval(monkeypatch: pytest.MonkeyPatch)
 def test_data_without_examples_or_classes_is_refused() -> None:
     rows, labels = np.zeros((20, 6), np.float32), np.arange(20) % 2
     with pytest.raises(UserError):
-        fit_linear(ProbeData(rows, labels, train=10))
+        linear_probe(ProbeData(rows, labels, train=10))
     with pytest.raises(UserError):
-        fit_hidden(ProbeData(rows, labels, train=10), layers=1, dropout=0)
+        mlp_probe(ProbeData(rows, labels, train=10), layers=1, dropout=0)
     with pytest.raises(UserError):
         ProbeData(rows, labels, train=0, dev=5)
     with pytest.raises(UserError):

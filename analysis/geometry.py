@@ -1,0 +1,73 @@
+"""Held-out sentences under an encoder: their t-SNE map and nearest neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from analysis import plots
+from analysis.neighbours import Neighbour, neighbours
+from analysis.projection_map import COLOURS, PERPLEXITY, Agreement, Labelled, place_sentences, scatter
+from analysis.quick import LENGTH_BINS
+from data.sentences import split_sentences
+
+SENTENCES, SEARCHED, QUERIES, NEAREST = 500, 2000, 5, 3
+LEAST_MAPPED = 20  # sentences
+DOCUMENTS = len(COLOURS)  # on a map, each in a colour
+WORDS = LENGTH_BINS[0][0], LENGTH_BINS[-1][1]  # of a sentence that is shown
+
+
+class Sample(NamedTuple):
+    """Held-out sentences that are shown.
+
+    Attributes:
+        mapped: on the map, labelled by the number of their document.
+        searched: candidates for neighbours.
+        queries: sentences whose neighbours are shown.
+    """
+
+    mapped: Labelled
+    searched: list[str]
+    queries: Sequence[str]
+
+
+class Space(NamedTuple):
+    """A sample under an encoder: width of a vector, map or None, agreement of labels, neighbours of each query."""
+
+    width: int
+    map: str | None
+    agreement: Agreement | None
+    nearest: list[list[Neighbour]]
+
+
+def sample_sentences(texts: Sequence[str], queries: Sequence[str] | None = None) -> Sample:
+    """Samples sentences of held-out documents, the same for every encoder.
+
+    Args:
+        texts: documents in random order.
+        queries: sentences to search with; None for some that are not on the map, if there are any.
+    """
+    words = pd.Series(texts).map(lambda text: split_sentences([text])).explode().str.split()
+    sentences = words[words.str.len().between(*WORDS)].str.join(" ").drop_duplicates()
+    largest = sentences.groupby(level=0).size().nlargest(DOCUMENTS).index
+    mapped = sentences.loc[largest].groupby(level=0).head(SENTENCES // DOCUMENTS)
+    searched = pd.concat([mapped, sentences]).drop_duplicates().tolist()
+    return Sample(
+        Labelled(mapped.tolist(), mapped.index.map(str).tolist()),
+        searched[:SEARCHED],
+        queries or searched[-QUERIES:],
+    )
+
+
+def embed(encoder: Any, sample: Sample) -> Space:
+    """Embeds a sample with anything that has ``encode``: its t-SNE map, and neighbours by cosine similarity."""
+    nearest = neighbours(sample.queries, enumerate(sample.searched, start=1), encoder.encode, NEAREST)
+    vectors = encoder.encode(sample.mapped.texts)
+    if len(vectors) < LEAST_MAPPED:
+        return Space(vectors.shape[1], None, None, nearest)
+    places, agreement = place_sentences(
+        vectors, sample.mapped.labels, perplexity=min(PERPLEXITY, (len(vectors) - 1) / 4)
+    )
+    return Space(vectors.shape[1], plots.picture(scatter, places, sample.mapped, 0.8), agreement, nearest)

@@ -1,1 +1,0 @@
-"""SentEval's files: download, checks, and examples read from them."""

@@ -1,0 +1,224 @@
+"""Downloads of local files: kept, missing, changed and damaged ones, and every origin once."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import socket
+import tarfile
+import threading
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from analysis.senteval import download as module
+from analysis.senteval.download import MANIFEST, ORIGINS, Origin, download
+from analysis.senteval.tasks import TASKS, absent
+from data.errors import UserError
+from data.files import read_json
+
+BODY = bytes(range(256)) * 40
+FILE = "downstream/X/x.txt"
+
+
+class Host:
+    """Folder whose files stand for what addresses send."""
+
+    def __init__(self, served: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.served, self.root, self.monkeypatch = served, root, monkeypatch
+
+    def serve(self, url: str, body: bytes) -> None:
+        path = self.served / url.split("://")[1]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+
+    def fetch(self, *origins: Origin) -> list[UserError]:
+        """Returns the errors of a download; only addresses that begin with a number are asked themselves."""
+        served = f"{self.served.as_uri()}/"
+        local = [origin._replace(url=re.sub("https?://(?=[a-z])", served, origin.url)) for origin in origins]
+        self.monkeypatch.setattr(module, "ORIGINS", local)
+        try:
+            download(folder=str(self.root))
+        except UserError as error:
+            return list(error.errors)
+        return []
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    return Host(tmp_path / "served", tmp_path / "data", monkeypatch)
+
+
+@pytest.fixture
+def plain(host: Host) -> Origin:
+    """An origin of one file, which is served."""
+    origin = Origin("https://host.example/a/x.txt", {FILE: ("", iter)}, "Ask at the desk.")
+    host.serve(origin.url, BODY)
+    return origin
+
+
+def test_a_file_is_fetched_once_and_recorded(host: Host, plain: Origin) -> None:
+    assert host.fetch(plain) == []
+    (host.served / "host.example/a/x.txt").unlink()
+    assert host.fetch(plain) == []
+    assert (host.root / FILE).read_bytes() == BODY
+    assert read_json(host.root / MANIFEST) == {"files": {FILE: {"sha256": hashlib.sha256(BODY).hexdigest()}}}
+    assert sorted(path.name for path in host.root.iterdir()) == ["downstream", MANIFEST]
+
+
+@pytest.mark.parametrize("answer", [b"404 Not Found\r\n\r\n", b"200 OK\r\nContent-Length: 100\r\n\r\nonly this"])
+def test_a_bad_answer_is_reported_with_advice_and_the_others_are_fetched(
+    host: Host, plain: Origin, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def send() -> None:
+            with server.accept()[0] as connection:
+                connection.recv(1 << 16)
+                connection.sendall(b"HTTP/1.1 " + answer)
+
+        threading.Thread(target=send, daemon=True).start()
+        bad = Origin(f"http://127.0.0.1:{server.getsockname()[1]}/y", {"probing/y": ("", iter)}, "Ask.")
+        [error] = host.fetch(bad, plain)
+    assert error.key == "probing" and "Ask." in error.hint
+    assert not (host.root / "probing").exists() and (host.root / FILE).read_bytes() == BODY
+
+
+def test_a_silent_host_is_asked_once(host: Host, plain: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    silent = [plain._replace(url=f"http://127.0.0.1:1/{name}", files={name: ("", iter)}) for name in "ab"]
+    assert len(host.fetch(*silent)) == 1 and not host.root.exists()
+
+
+def test_files_of_the_user_are_kept_and_changed_ones_reported(host: Host, plain: Origin) -> None:
+    path = host.root / FILE
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"mine")
+    assert host.fetch(plain) == [] and path.read_bytes() == b"mine"
+    path.write_bytes(b"changed")
+    [error] = host.fetch(plain)
+    assert error.key == FILE and path.read_bytes() == b"changed"
+
+
+def test_a_changed_source_is_refused(host: Host, plain: Origin) -> None:
+    host.fetch(plain)
+    (host.root / FILE).unlink()
+    host.serve(plain.url, BODY[:-1] + b"x")
+    [error] = host.fetch(plain)
+    assert error.key == FILE and not [*(host.root / FILE).parent.iterdir()]
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, body in members.items():
+            archive.writestr(name, body)
+    return buffer.getvalue()
+
+
+def tarred(members: dict[str, bytes], **links: str) -> bytes:
+    """Returns a tar.gz; ``links`` are targets of symbolic links."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, body in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(body)
+            archive.addfile(info, io.BytesIO(body))
+        for name, target in links.items():
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = tarfile.SYMTYPE, target
+            archive.addfile(info)
+    return buffer.getvalue()
+
+
+def member(ending: str) -> Origin:
+    return Origin(f"https://host.example/x{ending}", {"in/x.txt": ("d/x.txt", module._edit(bytes.upper))}, "")
+
+
+@pytest.mark.parametrize(
+    ("ending", "archive"),
+    [
+        (".zip", zipped({"d/x.txt": b"one\ntwo", "../evil": b"", "/etc/evil": b""})),
+        (".tar.gz", tarred({"d/x.txt": b"one\ntwo", "../evil": b"", "/evil": b""}, link="/etc/passwd")),
+    ],
+)
+def test_only_members_in_use_are_written(host: Host, ending: str, archive: bytes) -> None:
+    host.serve(member(ending).url, archive)
+    assert host.fetch(member(ending)) == []
+    assert (host.root / "in/x.txt").read_bytes() == b"ONE\nTWO\n"
+    assert sorted(path.name for path in host.root.rglob("*")) == ["in", MANIFEST, "x.txt"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "archive"),
+    [
+        (".zip", zipped({"other": b""})),
+        (".zip", b"<html>moved</html>"),
+        (".zip", zipped({"d/x.txt": b"a" * 500}).replace(b"aaaa", b"aaab", 1)),
+        (".tar.gz", tarred({}, **{"d/x.txt": "/etc/passwd"})),
+    ],
+)
+def test_unexpected_archives_are_refused(host: Host, ending: str, archive: bytes) -> None:
+    host.serve(member(ending).url, archive)
+    [error] = host.fetch(member(ending))
+    assert error.key == "in" and not [path for path in host.root.rglob("*") if path.is_file()]
+
+
+SNLI = (
+    b"gold_label\tx\tx\tx\tx\tsentence1\tsentence2\textra\n"
+    b"neutral\t(\t(\t(\t(\tIt's a.\tB, b\t1\n-\t(\t(\t(\t(\tno\tno\t1\n"
+)
+SICK = b"".join(
+    b"%s\tDon't A.\tIt's (b)\tNEUTRAL\t3.5\t-\t-\t-\t-\t-\t-\t%s\r\n" % row
+    for row in ((b"id", b"set"), (b"0", b"TRAIN"), (b"1", b"TEST"), (b"2", b"TRIAL"), (b"3", b"TRAIN"))
+)
+# Lines in the original format, by a part of the address or of the archive's member.
+RAW = {
+    "SIF/master": b"a\t1\n",
+    "stsa.fine": b"4 a\n",
+    ".label": b"NUM:x What 's `` \xf0 ''\n",
+    "msr_paraphrase": b"Quality\n1\t1\t2\ta\tb\n",
+    "SICK.txt": SICK,
+    "stsbenchmark/": "g\tf\ty\t1\t4.5\tAn É, don't.\tB\textra\n".encode(),
+    ".input.": b"A b.\tIt's\thttp://x\r\nC\tD\n",
+    ".gs.": b"5\n\n",
+    "snli_1.0/": SNLI,
+    "data/probing": b"tr\tA\ta\nva\tA\tb\nte\tA\tc\n",
+    "coco": BODY[:-1],
+    "data/": b'a "good" clich\xe9, isn\'t it.\n',
+}
+
+
+def test_every_origin_gives_all_files_of_its_tasks(host: Host) -> None:
+    """The files of all tasks are written in the format that the loaders read."""
+    assert len({origin.url for origin in ORIGINS}) == 32
+    for origin in ORIGINS:
+        names = [name or origin.url for name, _ in origin.files.values()]
+        members = {name: next(body for part, body in RAW.items() if part in name) for name in names}
+        pack = zipped if origin.url.endswith(".zip") else tarred if origin.url.endswith(".tar.gz") else None
+        host.serve(origin.url, pack(members) if pack else members[origin.url])
+    assert host.fetch(*ORIGINS) == []
+    for task in TASKS.values():
+        assert absent(task, host.root / task.group) is None
+        if task.kind != "retrieval":
+            task.load(host.root / task.group)
+    expected = {
+        "MR/rt-polarity.pos": b"a `` good '' clichM-i , is n't it . \n",
+        "TREC/TREC_10.label": b"NUM:x What s  \xf0 \n",
+        "SICK/SICK_train.txt": (
+            b"pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
+            b"0\tDon 't A .\tIt 's ( b )\t3.5\tNEUTRAL\n3\tDon 't A .\tIt 's ( b )\t3.5\tNEUTRAL\n"
+        ),
+        "SNLI/s1.dev": b"It 's a . \n",
+        "SNLI/s2.dev": b"B , b \n",
+        "SNLI/labels.dev": b"neutral\n",
+        "STS/STSBenchmark/sts-dev.csv": "g\tf\ty\t1\t4.5\tan é , don 't .\tb\n".encode(),
+        "STS/STS16-en-test/STS.input.headlines.txt": b"a b .\tit 's\nc\td\n",
+        "STS/STS16-en-test/STS.gs.headlines.txt": b"5\n\n",
+        "COCO/valid.pkl": BODY[:-1],
+    }
+    for name, body in expected.items():
+        assert (host.root / "downstream" / name).read_bytes() == body, name

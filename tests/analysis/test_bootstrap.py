@@ -1,0 +1,211 @@
+"""Bootstrap intervals: plain loops with the same draws, coverage over seeds and test examples, refused input."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import f1_score
+
+from analysis import bootstrap
+from analysis.bootstrap import Predictions, compare_results, difference_interval, resample_scores, t_half_width
+from analysis.senteval.records import Results
+from data.errors import UserError
+from tests.analysis.senteval.example_results import record, results
+
+
+def noisy_labels(rng: np.random.Generator, gold: np.ndarray, accuracy: float) -> np.ndarray:
+    """Returns probabilities whose classes are right in a share of the examples."""
+    return np.eye(2, dtype=np.float32)[np.where(rng.random(len(gold)) < accuracy, gold, 1 - gold)]
+
+
+def naive_score(metric: str, gold: np.ndarray, predicted: np.ndarray) -> float:
+    if predicted.ndim == 1:
+        return 100 * float((pearsonr if metric.startswith("pearson") else spearmanr)(gold, predicted)[0])
+    classes = predicted.argmax(axis=1)
+    return 100 * float(f1_score(gold, classes) if metric == "f1" else np.mean(gold == classes))
+
+
+@pytest.mark.parametrize("metric", ["pearson", "pearson.mean", "spearman.mean", "spearman.all"])
+def test_correlations_equal_a_plain_loop_with_the_same_draws(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "_CELLS", 400)  # several chunks
+    data, strata = np.random.default_rng(3), np.repeat([0, 1, 2], [30, 40, 50])
+    gold = data.integers(11, size=120) / 2  # scores with ties
+    predicted = np.stack([np.round(gold + noise * data.normal(size=120), 1) for noise in (1, 2, 3)])
+    groups = [strata == name for name in range(3)] if metric.endswith("mean") else [strata >= 0]
+    strata = strata if "." in metric else np.zeros(120)
+    scores = resample_scores(Predictions(gold, predicted, strata), metric, 40, np.random.default_rng(1))
+    rng, naive = np.random.default_rng(1), np.zeros((41, 3))
+    for rows in groups:
+        draws = [np.arange(rows.sum()), *rng.integers(rows.sum(), size=(40, rows.sum()))]
+        for replicate, draw in enumerate(draws):
+            each = [naive_score(metric, gold[rows][draw], model[rows][draw]) for model in predicted]
+            naive[replicate] += np.array(each) / len(groups)
+    assert scores == pytest.approx(naive)
+
+
+@pytest.mark.parametrize("metric", ["test", "f1"])
+def test_differences_of_classes_vary_as_those_of_a_plain_loop(metric: str) -> None:
+    rng = np.random.default_rng(3)
+    gold, strata = rng.integers(2, size=120), np.repeat([0, 1], [40, 80]) * (metric == "test")
+    predicted = np.stack([noisy_labels(rng, gold, accuracy) for accuracy in (0.8, 0.7)])
+    groups = [np.flatnonzero(strata == name) for name in np.unique(strata)]
+
+    def difference(draws: list[np.ndarray]) -> float:
+        scores = [[naive_score(metric, gold[rows], model[rows]) for model in predicted] for rows in draws]
+        return float(-np.diff(np.mean(scores, axis=0))[0])
+
+    naive = [difference([rng.choice(rows, len(rows)) for rows in groups]) for _ in range(600)]
+    scores = resample_scores(Predictions(gold, predicted, strata), metric, 4000, rng)
+    assert scores[0, 0] - scores[0, 1] == pytest.approx(difference(groups))
+    interval = difference_interval(scores[:, :1], scores[:, 1:], rng)
+    assert interval == pytest.approx(np.quantile(naive, [0.025, 0.975]), abs=float(0.25 * np.std(naive)))
+
+
+def test_undefined_scores_are_zero() -> None:
+    gold, constant = np.arange(20.0), np.full(20, 0.1, np.float32)
+    for metric in ("pearson", "spearman"):
+        predictions = Predictions(gold, np.stack([gold, constant]), np.zeros(20))
+        scores = resample_scores(predictions, metric, 50, np.random.default_rng(0))
+        assert scores[:, 0] == pytest.approx(100) and not scores[:, 1].any()
+    classes = Predictions(np.zeros(9, int), np.eye(2)[np.zeros((1, 9), int)], np.zeros(9))
+    assert not resample_scores(classes, "f1", 9, np.random.default_rng(0)).any()
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (5, 3), (1, 4), (1, 1)])
+def test_two_levels_equal_a_plain_loop_with_the_same_draws(sizes: tuple[int, int]) -> None:
+    """Each replicate takes the difference of means over drawn seeds on the same drawn examples."""
+    data, replicates = np.random.default_rng(0), 500
+    right = [data.random((size, 200)) < 0.8 - 0.05 * side for side, size in enumerate(sizes)]
+    draws = [np.arange(200), *data.integers(200, size=(replicates, 200))]
+    first, second = (np.array([[100 * seed[draw].mean() for seed in side] for draw in draws]) for side in right)
+    paired = sizes[0] == sizes[1]
+    rng, seeds = np.random.default_rng(1), []
+    for size in sizes[: 1 if paired else 2]:  # counts of each seed in each replicate
+        seeds.append(
+            rng.multinomial(size, np.full(size, 1 / size), replicates) if size > 1 else [[1]] * replicates
+        )
+    naive = []
+    for replicate in range(1, 1 + replicates):
+        means = []
+        for scores, counts in zip((first, second), seeds * (2 if paired else 1), strict=True):
+            size, row, mean = len(counts[0]), scores[replicate], scores[replicate].mean()
+            drawn = sum([score * count for score, count in zip(row, counts[replicate - 1], strict=True)]) / size
+            means.append(mean + math.sqrt(size / max(size - 1, 1)) * (drawn - mean))
+        naive.append(means[0] - means[1])
+    observed = first[0].mean() - second[0].mean()
+    sides = [first[0] - second[0]] if paired else [first[0], second[0]]
+    errors = [(side.var(ddof=1) / len(side), len(side) - 1) for side in sides if len(side) > 1]
+    freedom = np.var(naive) ** 2 / sum(error**2 / free for error, free in errors) if errors else math.inf
+    stretch = stats.t.ppf(0.975, freedom) / stats.norm.ppf(0.975)
+    expected = observed + stretch * (np.quantile(naive, [0.025, 0.975]) - observed)
+    assert difference_interval(first, second, np.random.default_rng(1)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+@pytest.mark.parametrize("paired", [True, False])
+def test_intervals_over_seeds_and_examples_cover_the_true_difference(seeds: int, paired: bool) -> None:
+    """Accuracies of probit models whose seeds, examples and both together vary; their true means are known."""
+    rng, covered = np.random.default_rng(seeds), 0
+    means, true = (0.8, 0.7), stats.norm.cdf([0.8, 0.7], scale=math.sqrt(0.05**2 + 0.8**2 + 0.5**2 + 0.3**2))
+    for _ in range(150):
+        easy, scores = 0.8 * rng.normal(size=400), []
+        counts = np.vstack([np.ones(400), rng.multinomial(400, np.full(400, 1 / 400), size=300)])
+        for side, mean in enumerate(means):
+            count = seeds if paired else seeds + side
+            ease = mean + easy + 0.5 * rng.normal(size=400) + 0.05 * rng.normal(size=(count, 1))
+            scores.append(counts @ (ease + 0.3 * rng.normal(size=(count, 400)) > 0).T / 4)
+        low, high = difference_interval(scores[0], scores[1], rng)
+        covered += low <= 100 * (true[0] - true[1]) <= high
+    assert 0.9 <= covered / 150 <= 0.995
+
+
+def test_without_resamples_intervals_are_students_and_welchs() -> None:
+    rng, first, second = np.random.default_rng(0), np.array([80.0, 83, 86]), np.array([79.0, 81, 83])
+    paired = stats.ttest_rel(first, second).confidence_interval()
+    assert difference_interval(first[None], second[None], rng) == pytest.approx((paired.low, paired.high))
+    welch = stats.ttest_ind(first[:2], second, equal_var=False).confidence_interval()
+    assert difference_interval(first[None, :2], second[None], rng) == pytest.approx((welch.low, welch.high))
+    single = stats.ttest_1samp(70 - second, 0).confidence_interval()
+    assert difference_interval(np.array([[70.0]]), second[None], rng) == pytest.approx((single.low, single.high))
+    assert np.isnan(difference_interval(first[None, :1], second[None, :1], rng)).all()
+    assert t_half_width(2.0, 2) == pytest.approx(2 * stats.t.ppf(0.975, 2)) and t_half_width(0.0, 1) == 0
+
+
+TASKS = ("CR", "MRPC", "STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark")
+
+
+def evaluated(folder: Path, accuracy: float, tasks: tuple[str, ...] = TASKS) -> Results:
+    """Returns results in ``folder`` with predictions and scores that follow from them."""
+    (folder / "predictions").mkdir(parents=True)
+    rng, gold = np.random.default_rng(round(1000 * accuracy)), np.arange(100) % 2
+    predicted, scores = noisy_labels(rng, gold, accuracy), gold + rng.normal(size=100) / accuracy
+    for task in tasks:
+        arrays = {"gold": gold, "predicted": scores if task.startswith("STS") else predicted}
+        if task in ("CR", "STS12"):
+            arrays["fold" if task == "CR" else "subset"] = np.arange(100) % 5
+        np.savez(folder / "predictions" / f"{task}.npz", **arrays)  # type: ignore[arg-type]
+    test = naive_score("test", gold, predicted)
+    return results("m", {task: record(task, test) for task in tasks}, folder=folder)
+
+
+def test_results_are_compared_by_task_and_average(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "RESAMPLES", 400)
+    first, second = evaluated(tmp_path / "a", 0.9), evaluated(tmp_path / "b", 0.6)
+    frame = compare_results([first], [second])
+    assert [*frame.columns] == ["first", "second", "difference", "low", "high"]
+    sts = [metric for task, metric in frame.index if task == "STS13"]
+    assert sts == ["spearman.mean", "pearson.mean", "spearman.all"]
+    tests = [one.scores["CR"] or 0.0 for one in (first, second)]
+    assert frame.loc[("CR", "test"), "difference"] == tests[0] - tests[1]
+    assert (frame["low"] < frame["high"]).all() and frame.loc[("CR", "test"), "low"] > 0
+    assert {("MRPC", "accuracy"), ("MRPC", "f1"), ("STSBenchmark", "pearson")} < {*frame.index}
+    widths = frame["high"] - frame["low"]  # tasks are resampled independently, so their variances add up
+    parts = [widths[f"STS1{year}", "spearman.mean"] for year in range(2, 7)]
+    assert widths["sts_spearman_mean", "mean"] == pytest.approx(np.sqrt(np.square(parts).sum()) / 5, rel=0.2)
+    equal = compare_results([first], [first.model_copy()])
+    assert not equal[["difference", "low", "high"]].any(axis=None)
+
+
+def test_seeds_widen_the_interval_and_stand_in_for_missing_predictions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bootstrap, "RESAMPLES", 400)
+    first, second = (
+        [evaluated(tmp_path / f"{x}", x, ("CR",)) for x in side] for side in ((0.9, 0.7), (0.6, 0.61))
+    )
+    both = compare_results(first, second).loc[("CR", "test")]
+    assert both["first"] == np.mean([one.tasks["CR"].test for one in first])
+    single = compare_results(first[:1], second[:1]).loc[("CR", "test")]
+    assert both["high"] - both["low"] > single["high"] - single["low"]
+    (tmp_path / "0.7" / "predictions" / "CR.npz").unlink()
+    student = compare_results(first, second).loc[("CR", "test")]
+    scores = [[one.tasks["CR"].test for one in side] for side in (first, second)]
+    assert student["low"] == pytest.approx(stats.ttest_rel(*scores).confidence_interval().low)
+    assert compare_results(first[1:], second[:1])[["low", "high"]].isna().all(axis=None)
+
+
+def test_results_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
+    first, second = (evaluated(tmp_path / name, 0.8, ("CR",)) for name in "ab")
+    for other in (results("m", protocol="simcse"), results("m", {"MR": record("MR")})):
+        with pytest.raises(UserError):
+            compare_results([first], [other])
+    path = tmp_path / "b" / "predictions" / "CR.npz"
+    classes = np.arange(100) % 2
+    for gold, predicted in (
+        (1 - classes, np.eye(2)[classes]),
+        (classes, np.eye(3)[classes]),
+        (classes, np.eye(2)),
+    ):
+        np.savez(path, gold=gold, predicted=predicted, fold=np.arange(100) % 5)
+        with pytest.raises(UserError) as error:
+            compare_results([first], [second])
+        assert error.value.key == str(path)
+    for content in (b"PK\x03\x04 cut", b"text", b""):
+        path.write_bytes(content)
+        with pytest.raises(UserError):
+            bootstrap.read_predictions([second], "CR")
