@@ -20,7 +20,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.random import Generator
 
 from data.errors import UserError
@@ -120,7 +119,9 @@ def evaluate(encoder: Any, texts: Sequence[str], *, seed: int) -> dict[str, floa
     Raises:
         UserError: if a vector is not finite.
     """
-    from analysis.senteval.classifiers.probe import ProbeData, linear_probe  # late: commands check keys first
+    import pandas as pd  # late, as the next: commands check keys first
+
+    from analysis.senteval.classifiers.probe import ProbeData, linear_probe
 
     pairs = draw_pairs(texts, generator(EVALUATED_PAIRS, seed))
     documents = split_documents(texts, generator(EVALUATED_SPLIT, seed))
