@@ -61,7 +61,7 @@ def sample_sentences(texts: Sequence[str], queries: Sequence[str] | None = None)
     )
 
 
-def embed(encoder: Any, sample: Sample) -> Space:
+def embed_sample(encoder: Any, sample: Sample) -> Space:
     """Embeds a sample with anything that has ``encode``: its t-SNE map, and neighbours by cosine similarity."""
     nearest = neighbours(sample.queries, enumerate(sample.searched, start=1), encoder.encode, NEAREST)
     vectors = encoder.encode(sample.mapped.texts)

@@ -59,8 +59,8 @@ def neighbours(
     distances, places = search.kneighbors(encode(queries), count)
     nearest = []
     for query, *near in zip(queries, 1 - distances, places, strict=True):
-        found = (Neighbour(float(cosine), *candidates[place]) for cosine, place in zip(*near, strict=True))
-        nearest.append([each for each in found if fold(each.text) != fold(query)][:k])
+        closest = (Neighbour(float(cosine), *candidates[place]) for cosine, place in zip(*near, strict=True))
+        nearest.append([each for each in closest if fold(each.text) != fold(query)][:k])
     return nearest
 
 
@@ -99,7 +99,7 @@ def evaluate_neighbours(
     if not texts or not candidates:
         raise UserError("there is none", key="sentences" if texts else "queries")
     nearest = zip(texts, neighbours(texts, candidates, model.rows, k), strict=True)
-    return {f"{query} → {each.text} (line {each.line})": each.cosine for query, found in nearest for each in found}
+    return {f"{query} → {each.text} (line {each.line})": each.cosine for query, near in nearest for each in near}
 
 
 report_neighbours = make_command(evaluate_neighbours, decimals=3)

@@ -289,7 +289,7 @@ def draw_losses(axes: Axes, part: str, runs: pd.DataFrame) -> None:
         axes.plot(running_mean(lines[part].dropna()), color=hue, linestyle=dash, label=run.encoder)
         axes.plot(lines[f"dev_{part}"], ".", color=hue)
         axes.axhline(run.chance.get(f"dev_{part}", np.nan), color=plots.MUTED, linestyle=":")
-    axes.xaxis.set_major_formatter(lambda value, _: plots.short(value))
+    axes.xaxis.set_major_formatter(lambda value, _: plots.shorten(value))
     axes.set(title=f"{run.objective}: {part}", xlabel="tokens")
     axes.legend()
 
@@ -330,13 +330,13 @@ def write_page(
     means, lead = find_lead(scores)
     summaries = {name: rows.droplevel("score") for name, rows in summarise(scores).groupby("score", sort=False)}
     costs = table.groupby(PAIR, sort=False)[[*COSTS]].mean().rename(columns=COSTS)
-    with plots.look():
+    with plots.suite_style():
         figure = Figure(figsize=(plots.SMALL[0], (0.8 + 0.22 * len(costs)) * len(summaries)))
         panels = figure.subplots(len(summaries), squeeze=False).flat
         for axes, (name, rows) in zip(panels, summaries.items(), strict=True):
             draw_scores(axes, rows, name)
     html = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
-    html.filters |= {"equation": draw_equation, "stretches": split_by_spans, "short": plots.short}
+    html.filters |= {"equation": draw_equation, "stretches": split_by_spans, "shorten": plots.shorten}
     page = html.get_template("page.html").render(
         means=means,
         lead=lead,

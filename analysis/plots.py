@@ -70,8 +70,8 @@ SMALL = (3.4, 2.1)  # inches: a picture on a page
 PANEL, TALL = 2.5, 3.5  # heights in inches of one of several panels, and of a single one
 
 
-def look() -> AbstractContextManager[None]:
-    """Gives figures made within it the suite's look: ``with look(): figure = Figure(...)``."""
+def suite_style() -> AbstractContextManager[None]:
+    """Gives figures made within it the suite's look: ``with suite_style(): figure = Figure(...)``."""
     return matplotlib.rc_context(fname=Path(__file__).with_name("suite.mplstyle"))
 
 
@@ -80,7 +80,7 @@ def colour(objective: str | None) -> str:
     return OBJECTIVES.get(objective or "", OTHER)
 
 
-def short(value: float, digits: int = 3) -> str:
+def shorten(value: float, digits: int = 3) -> str:
     """Returns ``value`` as axes show it: 2.5M, 400k, 0.5, 4e-5."""
     for size, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if float(f"{abs(value):.{digits}g}") >= size:
@@ -92,7 +92,7 @@ def save(figure: Figure, stem: Path, frame: pd.DataFrame) -> list[Path]:
     """Writes ``stem``.pdf and ``stem``.png, without a timestamp, and ``frame``, their numbers, as ``stem``.csv."""
     paths = [Path(f"{stem}.{kind}") for kind in ("pdf", "png", "csv")]
     stem.parent.mkdir(parents=True, exist_ok=True)
-    with look():
+    with suite_style():
         for path in paths[:2]:
             with atomic_write(path, "wb") as file:
                 figure.savefig(file, format=path.suffix[1:], dpi=200, metadata={"CreationDate": None})
@@ -112,7 +112,7 @@ def new_figure(title: str, note: str, height: float) -> Figure:
 
 def picture(draw: Callable[..., None], *arguments: Any, size: tuple[float, float] = SMALL) -> str:
     """Returns a drawing in axes of ``size`` inches as the address of an SVG picture."""
-    with look():
+    with suite_style():
         figure = Figure(figsize=size)
         draw(figure.subplots(), *arguments)
         return svg(figure)
@@ -125,7 +125,7 @@ def svg(figure: Figure) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def looks(names: Sequence[str], objectives: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def mark_styles(names: Sequence[str], objectives: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Returns a colour, marker and line style for each name: its objective's colour, else grey.
 
     If no name has an objective, each has a colour. Of several names of one colour the later ones are paler and
@@ -186,10 +186,10 @@ def _panels(
     width = share * min(np.diff([*places.values()]), default=1.0) / len(hues)
     offsets = {label: (number - (len(hues) - 1) / 2) * width for number, label in enumerate(hues)}
     both["at"] = both[x].map(places) + both[hue].map(offsets)
-    panels, styles = list_labels(frame, panel), looks(hues, objectives or {})
+    panels, styles = list_labels(frame, panel), mark_styles(hues, objectives or {})
     if len(both) > len(frame):
         key += " Open: printed in the paper, far from ours on a scale of its own."
-    with look():
+    with suite_style():
         figure = new_figure(title, f"{note}\n{key}", TALL)
         grid = figure.subplots(1, len(panels), squeeze=False, sharex=True)[0]
         for axes, name in zip(grid, panels, strict=True):

@@ -70,16 +70,16 @@ def read(path: Path, labels: Sequence[str] | None = None) -> Labelled:
     Raises:
         UserError: if a line has no tab, or there is no sentence of a label.
     """
-    found: dict[str, str] = {}
+    labels_by_text: dict[str, str] = {}
     for number, line in lines(path):
         if line.strip():
             with reading("line of label, tab, text", f"{path}:{number}"):
                 label, text, *_ = line.rstrip("\r\n").split("\t")
             if text.strip() and (not labels or label in labels):
-                found.setdefault(text, label)
-    if missing := {*(labels or ())} - {*found.values()}:
+                labels_by_text.setdefault(text, label)
+    if missing := {*(labels or ())} - {*labels_by_text.values()}:
         raise UserError(f"{path} has no {', '.join(sorted(missing))}", key="labels")
-    return Labelled([*found], [*found.values()])
+    return Labelled([*labels_by_text], [*labels_by_text.values()])
 
 
 def take_sample(data: Labelled, size: int, seed: int) -> Labelled:
@@ -189,7 +189,7 @@ def evaluate_map(
         model.rows(sentences.texts), sentences.labels, perplexity=perplexity, seed=seed
     )
     name = f"{path.name.split('.')[0]}-{model.name}"
-    with plots.look():
+    with plots.suite_style():
         figure = plots.new_figure(name, f"{len(points):,} sentences", 2 * plots.PANEL)
         scatter(figure.subplots(), points, sentences)
     frame = pd.DataFrame({"label": sentences.labels, "x": points[:, 0], "y": points[:, 1]})

@@ -12,6 +12,7 @@ import csv
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -227,17 +228,17 @@ def group_results(results: Sequence[Results]) -> dict[tuple[str, str], list[Resu
         UserError: if results of one name are of different experiments: runs differ in more than their seed, or the
             encoders or their pooling and layers differ.
     """
-    groups: dict[tuple[str, str], list[Results]] = {}
+    groups: dict[tuple[str, str], list[tuple[int, Results]]] = {}
     settings: dict[tuple[str, str], Any] = {}
     for one in results:
-        key = str(one.model.get("name")), one.protocol
-        configs = [comparable(config) | {"seed": None} for config in _configs(one)]
-        facts = configs, [one.model.get(name) for name in ("pooling", "layers", "vectors")]
+        key, configs = (str(one.model.get("name")), one.protocol), _configs(one)
+        runs = [comparable(config) | {"seed": None} for config in configs]
+        facts = runs, [one.model.get(name) for name in ("pooling", "layers", "vectors")]
         if settings.setdefault(key, facts) != facts:
-            text = f"{groups[key][0].folder} and {one.folder} are of different experiments"
+            text = f"{groups[key][0][1].folder} and {one.folder} are of different experiments"
             raise UserError(text, key=f"results: {key[0]}", hint="Give them different names.")
-        groups.setdefault(key, []).append(one)
-    return {key: sorted(group, key=lambda one: _configs(one)[0].get("seed", 0)) for key, group in groups.items()}
+        groups.setdefault(key, []).append((configs[0].get("seed", 0), one))
+    return {key: [one for _, one in sorted(group, key=itemgetter(0))] for key, group in groups.items()}
 
 
 def common_tasks(results: Sequence[Results]) -> list[str]:
@@ -438,7 +439,7 @@ def draw_results(
     stored = read_named(results, tasks=tasks)
     group_results(stored)
     means, halves = average_seeds(tabulate(stored, split=split)[0], interval=True)
-    with plots.look():
+    with plots.suite_style():
         note = f"Bars: means, with 95 % intervals (t) over seeds; {split}, % or correlation x 100."
         figure = plots.new_figure(title, note, max(plots.PANEL, 0.22 * means.size))
         axes = figure.subplots()

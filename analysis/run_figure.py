@@ -40,7 +40,7 @@ def draw(folder: Path) -> list[Path]:
         f"{run['steps']:,} steps, seed {run['seed']}. Losses: single steps and running mean; orange: held out. "
         "Scores: bars after training, dots before it, strokes at chance level."
     )
-    with plots.look():
+    with plots.suite_style():
         figure = plots.new_figure(title, note, 1.9 * rows + 0.3)
         grid = figure.add_gridspec(rows, 4)
         for number, name in enumerate(panels):

@@ -102,7 +102,7 @@ def draw(documents: list[int], peaks: dict[str, list[float]], folder: Path) -> N
 
     from analysis import plots
 
-    with plots.look():
+    with plots.suite_style():
         figure = Figure(figsize=(plots.WIDTH / 2, 2.6))
         axes = figure.subplots()
         for (label, values), colour in zip(peaks.items(), (plots.ACCENT, plots.colour("declutr")), strict=True):

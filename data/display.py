@@ -8,11 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from typing import Any
 
 EARLY = 0.01  # share of the work below which the time of the start would dominate an estimate
 DAY = 24 * 3600  # seconds
@@ -59,18 +55,6 @@ def duration(seconds: float) -> str:
     days = seconds / 86400
     count, unit = (days, "days") if days < 2 * 365 else (days / 365.25, "years")
     return f"{count:.1f} {unit}" if count < 10 else f"{count:,.0f} {unit}"
-
-
-def wide_console(table: Table, **options: Any) -> Console:
-    """Returns a console as wide as ``table`` needs, so that no name or score is cut or wrapped.
-
-    Args:
-        table: to be printed.
-        options: of the console.
-    """
-    from rich.console import Console  # late: most modules print no table
-
-    return Console(width=Console(width=1000).measure(table).maximum, **options)
 
 
 class Clock:

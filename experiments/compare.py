@@ -191,7 +191,10 @@ def write(
         notes=notes,
         views=views,
         sample=sample,
-        spaces={pair: geometry.embed(load(folder / name / EXPORT).eval(), sample) for pair, name in first.items()},
+        spaces={
+            pair: geometry.embed_sample(load(folder / name / EXPORT).eval(), sample)
+            for pair, name in first.items()
+        },
         command=shlex.join(["python", "experiments/compare.py", *sys.argv[1:]]),
     )
     print(*paths, sep="\n")

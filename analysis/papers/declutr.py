@@ -244,7 +244,7 @@ def draw_lengths(frame: pd.DataFrame, *, title: str, ylabel: str, note: str, **_
 
     low, high = SPANS.min_length, SPANS.max_length
     x = np.linspace(low, high, 400)
-    with plots.look():
+    with plots.suite_style():
         figure = plots.new_figure(title, f"{note}\nFilled: sampled lengths; line: density.", plots.TALL)
         axes = figure.subplots()
         axes.set(xlabel="length of a span in tokens", ylabel=ylabel)

@@ -100,7 +100,7 @@ def draw_maps(frame: pd.DataFrame, *, title: str, note: str, **_: Any) -> Figure
     from analysis.projection_map import scatter
 
     maps, rows = sorted(frame.attrs["maps"].items()), frame["panel"].nunique()
-    with plots.look():
+    with plots.suite_style():
         figure = plots.new_figure(title, f"{note}\nMaps of the last seed; the CSV has all scores.", 3 * rows)
         grid = figure.subplots(rows, len(maps) // rows, squeeze=False)
         for axes, ((panel, model), (places, labelled, shares)) in zip(grid.flat, maps, strict=True):

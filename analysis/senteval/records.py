@@ -12,7 +12,7 @@ from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import TASKS
 from data.display import flatten
 from data.errors import reading
-from data.files import write_json
+from data.files import atomic_write, write_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -206,7 +206,8 @@ class Results(BaseModel):
         """Returns ``table`` as CSV; also writes it to ``path``."""
         text = self.table().to_csv(float_format="%.2f", lineterminator="\n")
         if path:
-            Path(path).write_text(text, encoding="utf-8")
+            with atomic_write(path) as file:
+                file.write(text)
         return text
 
     def compare(self, other: Results) -> pd.DataFrame:

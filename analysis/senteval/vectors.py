@@ -23,6 +23,7 @@ import torch
 from filelock import FileLock
 
 from data.errors import UserError, reading
+from data.files import atomic_write
 
 BATCH = 128  # sentences of a call of a function, as in the toolkit
 CHUNK, GPU_CHUNK = 4096, 1 << 15  # sentences of a call of an encoder that makes batches by itself
@@ -196,12 +197,10 @@ def _read_store(folder: Path) -> tuple[np.ndarray, dict[str, float]]:
         text = path.read_text() if path.exists() else ""
         if not text.endswith("\n"):  # of a killed process
             text = text[: text.rfind("\n") + 1]
-            path.write_text(text)
+            with atomic_write(path) as file:
+                file.write(text)
         seconds: dict[str, float] = dict(map(json.loads, text.splitlines()))
-        rows = (
-            np.load(folder / ROWS, mmap_mode="r", allow_pickle=False) if seconds else np.empty((0, 0), np.float32)
-        )
-        return rows, seconds
+        return np.load(folder / ROWS, mmap_mode="r", allow_pickle=False) if seconds else EMPTY, seconds
 
 
 def _allocate(folder: Path | None, old: int, new: int, dimension: int) -> np.ndarray:

@@ -198,7 +198,7 @@ def test_the_page_escapes_names_and_has_its_numbers_beside_it(tmp_path: Path) ->
         " ".join(" ".join(rng.choice(list("abcdefghi"), 7)).capitalize() + "." for _ in range(9)) for _ in range(9)
     ]
     sample = geometry.sample_sentences(texts, [SCRIPT])
-    space = geometry.embed(Letters(), sample)
+    space = geometry.embed_sample(Letters(), sample)
     assert space.map and [len(near) for near in space.nearest] == [geometry.NEAREST]
     assert len(sample.mapped.names) == 7
     rows = [Row("anchor", [Piece(f" {SCRIPT}", "moved", SCRIPT)], (20, 30)), Row("part", [Piece(" bar")], (0, 9))]

@@ -62,7 +62,7 @@ def test_colours_are_distinguishable_with_colour_blindness(hues: Collection[str]
 
 def test_names_have_the_colour_of_their_objective_and_differ() -> None:
     names = ["MLM only", "ConsSent-D", "none", "linear", "the start"]
-    looks = plots.looks(names, {"MLM only": "mlm_only", "none": "declutr", "linear": "declutr"})
+    looks = plots.mark_styles(names, {"MLM only": "mlm_only", "none": "declutr", "linear": "declutr"})
     assert looks["MLM only"]["color"] == (plots.colour("mlm_only"), 1)
     assert looks["ConsSent-D"]["color"] == (plots.OBJECTIVES["conssent_d"], 1)
     assert looks["the start"]["color"] == (plots.OTHER, 1) == (plots.colour("unknown"), 1)
@@ -74,7 +74,7 @@ def test_names_have_the_colour_of_their_objective_and_differ() -> None:
     ("value", "text"), [(2.5e6, "2.5M"), (400_000, "400k"), (0.5, "0.5"), (3e9, "3G"), (4e-5, "4e-5")]
 )
 def test_large_numbers_are_abbreviated(value: float, text: str) -> None:
-    assert plots.short(value) == text
+    assert plots.shorten(value) == text
 
 
 def scores(seeds: int = 3, panels: tuple[str, ...] = ("TREC", "MRPC")) -> pd.DataFrame:

@@ -123,9 +123,9 @@ def test_the_treebank_is_split_by_files(monkeypatch: pytest.MonkeyPatch) -> None
 def test_labels_of_real_trees() -> None:
     folder = suite_data("parsing")
     path = folder / "gum_dev.ptb.gz"
-    found = [label_tree(tree) for tree in read_trees(lines(path), str(path))]
-    labelled = [sentence for sentence in found if sentence.passive is not None]
-    assert len(found) == 1575 and len(labelled) > 1250
+    sentences = [label_tree(tree) for tree in read_trees(lines(path), str(path))]
+    labelled = [sentence for sentence in sentences if sentence.passive is not None]
+    assert len(sentences) == 1575 and len(labelled) > 1250
     passive = [sentence for sentence in labelled if sentence.passive]
     assert 0.04 < len(passive) / len(labelled) < 0.12
     assert all(any(map(AUXILIARY.fullmatch, sentence.text.lower().split())) for sentence in passive)

@@ -86,13 +86,13 @@ def relatedness(train_pairs: Labelled, dev: Labelled, test: np.ndarray) -> tuple
     regression = Regressions(features, two_point(gold), Fits(rows, rows, [0.0]), start, RELATEDNESS)
 
     def pearson(layers: Layers) -> float:
-        return correlation(expected(layers, dev[0]), dev[1]).pearson
+        return correlation(expected_scores(layers, dev[0]), dev[1]).pearson
 
     def dev_scores(_: np.ndarray) -> np.ndarray:
         return np.nan_to_num([pearson(regression.layers(0))])
 
     [(_, layers)] = train(regression, shared_permutations(SEED), dev_scores)
-    return pearson(layers), expected(layers, test)
+    return pearson(layers), expected_scores(layers, test)
 
 
 def two_point(gold: np.ndarray) -> np.ndarray:
@@ -105,6 +105,6 @@ def two_point(gold: np.ndarray) -> np.ndarray:
     return np.maximum(1 - distance, 0).astype(np.float32)
 
 
-def expected(layers: Layers, features: np.ndarray) -> np.ndarray:
+def expected_scores(layers: Layers, features: np.ndarray) -> np.ndarray:
     """Computes expected scores, float64 of shape (n,), for features of shape (n, F)."""
     return Fitted(0.0, layers).probabilities(features).astype(np.float64) @ np.arange(1.0, SCORES + 1)

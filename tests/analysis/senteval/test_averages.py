@@ -13,7 +13,7 @@ from tests.analysis.senteval.example_results import SENTEVAL, record, records, r
 ROUNDING = 1e-9
 
 
-def recomputed(name: str, row: pd.Series) -> float | None:
+def recompute(name: str, row: pd.Series) -> float | None:
     """Returns the average of a paper's row, or None if one of its cells is not printed."""
 
     def score(task: str, metric: str) -> float | None:
@@ -29,7 +29,7 @@ def differences(paper: str, name: str) -> dict[str, float]:
     return {
         model: row[name] - value
         for (model, _), row in rows.iterrows()
-        if (value := recomputed(name, row)) is not None
+        if (value := recompute(name, row)) is not None
     }
 
 
@@ -46,16 +46,16 @@ def differences(paper: str, name: str) -> dict[str, float]:
     ],
 )
 def test_printed_averages_follow_from_printed_cells(paper: str, name: str, rows: int, tolerance: float) -> None:
-    found = differences(paper, name)
-    assert len(found) == rows
-    assert all(abs(difference) <= tolerance + ROUNDING for difference in found.values()), found
+    values = differences(paper, name)
+    assert len(values) == rows
+    assert all(abs(difference) <= tolerance + ROUNDING for difference in values.values()), values
 
 
 def test_conssents_transfer_average_and_its_misprint() -> None:
-    found = differences("conssent", "conssent_transfer")
-    assert len(found) == 14
-    assert found.pop("ConsSent-N(3)") == pytest.approx(-0.08)
-    assert all(abs(difference) <= 0.05 + ROUNDING for difference in found.values())
+    values = differences("conssent", "conssent_transfer")
+    assert len(values) == 14
+    assert values.pop("ConsSent-N(3)") == pytest.approx(-0.08)
+    assert all(abs(difference) <= 0.05 + ROUNDING for difference in values.values())
 
 
 @pytest.mark.parametrize(("split", "end"), [("test", ""), ("dev", "_dev")])
@@ -74,7 +74,7 @@ def test_the_first_versions_average_is_the_mean_of_two_printed_ones(split: str, 
     ],
 )
 def test_printed_deltas_are_differences_to_declutr_base(table: str, paper: str, name: str) -> None:
-    values = {model: recomputed(name, row) for (model, _), row in paper_rows(paper, "test").iterrows()}
+    values = {model: recompute(name, row) for (model, _), row in paper_rows(paper, "test").iterrows()}
     deltas = {line["model"]: float(line["delta"]) for line in read_table(table) if line["delta"]}
     assert len(deltas) == 8
     for model, delta in deltas.items():
@@ -86,13 +86,13 @@ def test_score_of_conssents_figure_3() -> None:
     """Expected values are means of the 20 printed cells, rounded."""
     expected = {"ConsSent-C(4)": 79.70, "ConsSent-P(3)": 81.90, "ConsSent-R(2)": 81.89, "Ensemble": 84.65}
     rows = paper_rows("conssent", "test").iterrows()
-    found = {model: recomputed("conssent_all", row) for (model, _), row in rows}
-    assert {model: found[model] for model in expected} == pytest.approx(expected, abs=0.006)
+    values = {model: recompute("conssent_all", row) for (model, _), row in rows}
+    assert {model: values[model] for model in expected} == pytest.approx(expected, abs=0.006)
 
 
 def test_gensens_baseline_is_zero() -> None:
     [(_, base)] = paper_rows("gensen", "test").loc[["Infersent (AllNLI)"]].iterrows()
-    assert recomputed("gensen_delta", base) == pytest.approx(0)
+    assert recompute("gensen_delta", base) == pytest.approx(0)
 
 
 def test_averages_name_the_papers_tasks() -> None:

@@ -111,7 +111,7 @@ def test_a_changed_source_is_refused(host: Host, plain: Origin) -> None:
     assert error.key == FILE and not [*(host.root / FILE).parent.iterdir()]
 
 
-def zipped(members: dict[str, bytes]) -> bytes:
+def make_zip(members: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, body in members.items():
@@ -119,7 +119,7 @@ def zipped(members: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def tarred(members: dict[str, bytes], **links: str) -> bytes:
+def make_tar(members: dict[str, bytes], **links: str) -> bytes:
     """Returns a tar.gz; ``links`` are targets of symbolic links."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
@@ -141,8 +141,8 @@ def member(ending: str) -> Origin:
 @pytest.mark.parametrize(
     ("ending", "archive"),
     [
-        (".zip", zipped({"d/x.txt": b"one\ntwo", "../evil": b"", "/etc/evil": b""})),
-        (".tar.gz", tarred({"d/x.txt": b"one\ntwo", "../evil": b"", "/evil": b""}, link="/etc/passwd")),
+        (".zip", make_zip({"d/x.txt": b"one\ntwo", "../evil": b"", "/etc/evil": b""})),
+        (".tar.gz", make_tar({"d/x.txt": b"one\ntwo", "../evil": b"", "/evil": b""}, link="/etc/passwd")),
     ],
 )
 def test_only_members_in_use_are_written(host: Host, ending: str, archive: bytes) -> None:
@@ -155,10 +155,10 @@ def test_only_members_in_use_are_written(host: Host, ending: str, archive: bytes
 @pytest.mark.parametrize(
     ("ending", "archive"),
     [
-        (".zip", zipped({"other": b""})),
+        (".zip", make_zip({"other": b""})),
         (".zip", b"<html>moved</html>"),
-        (".zip", zipped({"d/x.txt": b"a" * 500}).replace(b"aaaa", b"aaab", 1)),
-        (".tar.gz", tarred({}, **{"d/x.txt": "/etc/passwd"})),
+        (".zip", make_zip({"d/x.txt": b"a" * 500}).replace(b"aaaa", b"aaab", 1)),
+        (".tar.gz", make_tar({}, **{"d/x.txt": "/etc/passwd"})),
     ],
 )
 def test_unexpected_archives_are_refused(host: Host, ending: str, archive: bytes) -> None:
@@ -198,7 +198,7 @@ def test_every_origin_gives_all_files_of_its_tasks(host: Host) -> None:
     for origin in ORIGINS:
         names = [name or origin.url for name, _ in origin.files.values()]
         members = {name: next(body for part, body in RAW.items() if part in name) for name in names}
-        pack = zipped if origin.url.endswith(".zip") else tarred if origin.url.endswith(".tar.gz") else None
+        pack = make_zip if origin.url.endswith(".zip") else make_tar if origin.url.endswith(".tar.gz") else None
         host.serve(origin.url, pack(members) if pack else members[origin.url])
     assert host.fetch(*ORIGINS) == []
     for task in TASKS.values():

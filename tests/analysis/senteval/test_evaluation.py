@@ -128,14 +128,14 @@ def test_an_object_and_the_command_score_as_a_function(data: Path) -> None:
 
 
 def test_a_score_does_not_depend_on_the_other_tasks(data: Path, tmp_path: Path) -> None:
-    def padded(sentences: list[str]) -> np.ndarray:
+    def pad_to_longest(sentences: list[str]) -> np.ndarray:
         noise = RandomVectors(dimension=8, seed=max(map(len, sentences))).encode(sentences)
         return RandomVectors(dimension=8).encode(sentences) + noise
 
     pairs = ["SICKRelatedness", "SICKEntailment"]  # of the same sentences
-    together = plain(evaluate(padded, data, [*pairs, "CR"], out=tmp_path))
+    together = plain(evaluate(pad_to_longest, data, [*pairs, "CR"], out=tmp_path))
     for task in pairs:
-        assert plain(evaluate(padded, data, task)) == {task: together[task]}
+        assert plain(evaluate(pad_to_longest, data, task)) == {task: together[task]}
 
 
 def test_processes_give_the_same_results(data: Path, tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ def test_lines_equal_those_of_an_open_file(tmp_path_factory: Any, text: str, enc
     path.write_bytes(text.encode(encoding, errors="replace"))
     with path.open(encoding=encoding) as opened:
         expected = [line.removesuffix("\n") for line in opened]
-    found = read_rows(whole, path, encoding=encoding, tokens=lambda line: [line])
-    assert [line for _, line in found] == expected
+    rows = read_rows(whole, path, encoding=encoding, tokens=lambda line: [line])
+    assert [line for _, line in rows] == expected
 
 
 def test_byte_order_mark_and_header_are_removed(tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ def test_results_are_read_back_in_order(tmp_path: Path) -> None:
     content = written_json(tmp_path, value)
     assert [*content["tasks"]] == [*SENTEVAL] and not {"folder", "accuracy"} & {*content, *content["tasks"]["CR"]}
     for path in (tmp_path, tmp_path / "senteval.json"):
-        found = read_results(path)
-        assert found == value.model_copy(update={"folder": tmp_path})
-        assert found.to_dict() == content
+        read = read_results(path)
+        assert read == value.model_copy(update={"folder": tmp_path})
+        assert read.to_dict() == content
     value.tasks = {"CR": record("CR"), "MR": record("MR")}
     assert [*value.tasks] == ["MR", "CR"]
 
@@ -43,16 +43,16 @@ def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
     content["tasks"]["CR"] |= {"comparable": True, "reason": None}
     del content["tasks"]["CR"]["sentences_per_second"]
     (tmp_path / "senteval.json").write_text(json.dumps(content))
-    found = read_results(tmp_path)
-    assert found.tasks == records(("CR", "STS12")) and "reason" not in found.to_dict()["tasks"]["CR"]
+    read = read_results(tmp_path)
+    assert read.tasks == records(("CR", "STS12")) and "reason" not in read.to_dict()["tasks"]["CR"]
 
 
 def test_numpy_values_and_nan_are_written_as_valid_json(tmp_path: Path) -> None:
     means = {"mean": float("nan"), "wmean": np.float32(0.5), "all": np.float64(1)}
     sts12 = record("STS12", test=float("nan"), spearman=means, n_test=np.int64(3108), l2=[1e-5, 1e-4])
-    found = written_json(tmp_path, results(tasks={"STS12": sts12}))["tasks"]["STS12"]
-    assert found["spearman"] == {"mean": None, "wmean": 0.5, "all": 1.0} and found["test"] is None
-    assert found["l2"] == [1e-5, 1e-4] and read_results(tmp_path).tasks["STS12"].n_test == 3108
+    read = written_json(tmp_path, results(tasks={"STS12": sts12}))["tasks"]["STS12"]
+    assert read["spearman"] == {"mean": None, "wmean": 0.5, "all": 1.0} and read["test"] is None
+    assert read["l2"] == [1e-5, 1e-4] and read_results(tmp_path).tasks["STS12"].n_test == 3108
 
 
 @pytest.mark.parametrize("change", [{"kind": "ranking"}, {"test": "high"}, {"seconds": None}, {"l2": ["a"]}])

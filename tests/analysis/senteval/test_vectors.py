@@ -196,7 +196,7 @@ def test_functions_get_batches_and_encoders_with_their_own_get_more() -> None:
 TASKS = {"one": ["a", "a b", "a b c d e f"], "two": ["a b", "a b c d", "x"]}
 
 
-def padded(sentences: list[str]) -> np.ndarray:
+def pad_to_longest(sentences: list[str]) -> np.ndarray:
     """Returns vectors that depend on the longest sentence of a call."""
     return expected(sentences) + 0.1 * max(map(len, sentences))
 
@@ -209,10 +209,12 @@ def test_tasks_share_vectors_only_if_these_do_not_depend_on_others(stored: bool,
     assert vectors["one"] is vectors["two"] and max(map(len, function.calls)) == 5
     assert {*function.sentences} == {sentence for texts in TASKS.values() for sentence in texts}
     shares = list[float]()
-    both = embed_tasks(CheckedEncoder(padded), TASKS, store=store and store / "padded", progress=shares.append)
+    both = embed_tasks(
+        CheckedEncoder(pad_to_longest), TASKS, store=store and store / "padded", progress=shares.append
+    )
     assert shares == [0.5, 1]
     for task, texts in TASKS.items():
-        alone = embed_tasks(CheckedEncoder(padded), {task: texts})[task]
+        alone = embed_tasks(CheckedEncoder(pad_to_longest), {task: texts})[task]
         np.testing.assert_array_equal(both[task].rows(texts), alone.rows(texts))
     assert (both["one"].rows(["a b"]) != both["two"].rows(["a b"])).all()
 
