@@ -1,8 +1,7 @@
 """Intervals of differences between models: Student's t over seeds, and a bootstrap over test examples and seeds.
 
-Test examples are resampled with replacement, the same ones for all models and seeds (Efron & Tibshirani 1993;
-Koehn 2004). Subsets of STS12-16 and outer folds keep their sizes. Accuracy and F1 depend only on how many examples
-have each combination of outcomes, and these counts are sampled from a multinomial.
+Test examples are resampled with replacement 1,000 times, the same ones for all models and seeds (Efron &
+Tibshirani 1993; Koehn 2004). Subsets of STS12-16 and outer folds keep their sizes.
 
 Where a model has several seeds, each replicate also resamples the seeds: the pairs of seeds if both models have as
 many, otherwise the seeds of each model (the pigeonhole bootstrap, Owen 2007, doi:10.1214/07-AOAS122). With S seeds
@@ -26,25 +25,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from analysis.senteval.averages import AVERAGES, LISTED
-from analysis.senteval.records import PUBLISHED, Results, headlines
+from analysis.senteval.averages import AVERAGES, LISTED, average
+from analysis.senteval.records import PUBLISHED, Results, flat_scores, headlines
 from data.display import bar
 from data.errors import UserError, reading
 
 ERROR = 0.05  # probability that an interval misses the true value
 LEAST = 3  # minimum number of seeds: two equal scores may be a coincidence
-RESAMPLES = 10_000
+RESAMPLES = 1_000
 FOLDER = "predictions"
-METRICS = {  # by kind of task, where more than the headlines are compared
-    "relatedness": ("spearman", "pearson"),
-    "similarity": ("spearman.mean", "pearson.mean", "spearman.all"),
-}
-_CELLS = 100_000  # counts at a time: fits in the cache
 
 
 class Predictions(NamedTuple):
@@ -67,19 +61,16 @@ def read_predictions(results: Sequence[Results], task: str) -> Predictions | Non
     Raises:
         UserError: if one cannot be read, or is of other examples or classes than the others.
     """
-    paths = [one.folder / FOLDER / f"{task}.npz" for one in results if one.folder]
+    paths = [result.folder / FOLDER / f"{task}.npz" for result in results if result.folder]
     if len(paths) < len(results) or not all(path.exists() for path in paths):
         return None
-    members = []
-    for path in paths:
-        with reading("file of predictions", path), np.load(path, allow_pickle=False) as arrays:
-            gold, predicted = arrays["gold"], arrays["predicted"]
-            strata = arrays.get("subset", arrays.get("fold", np.zeros(len(gold))))
-            members.append((np.stack([gold, strata]), predicted))
-            examples, shape = members[0][0], (len(gold), *members[0][1].shape[1:])
-            if not np.array_equal(members[-1][0], examples) or predicted.shape != shape:
-                raise ValueError(f"other examples or classes than in {paths[0]}")
-    return Predictions(gold, np.stack([predicted for _, predicted in members]), strata)
+    with reading("predictions for the same examples", ", ".join(map(str, paths))):
+        files: list[dict[str, Any]] = [dict(np.load(path)) for path in paths]
+        gold, predicted = (np.stack([file[name] for file in files]) for name in ("gold", "predicted"))
+        if np.ptp(gold, axis=0).any():
+            raise ValueError("test examples differ")
+    none = np.zeros(len(gold[0]))
+    return Predictions(gold[0], predicted, files[0].get("subset", files[0].get("fold", none)))
 
 
 def t_half_width(error: float, freedom: float, miss: float = ERROR) -> float:
@@ -95,58 +86,57 @@ def t_half_width(error: float, freedom: float, miss: float = ERROR) -> float:
     return float(stdtrit(freedom, 1 - miss / 2)) * error if error else 0.0
 
 
-def compare_results(first: Sequence[Results], second: Sequence[Results], seed: int = 0) -> pd.DataFrame:
+def shared_tasks(results: Sequence[Results]) -> list[str]:
+    """Returns the tasks that all results have.
+
+    Raises:
+        UserError: if protocols differ, or there is none.
+    """
+    tasks = [task for task in results[0].tasks if all(task in result.tasks for result in results)]
+    if not tasks or len({result.protocol for result in results}) > 1:
+        raise UserError("of different protocols, or without a common task", key="results")
+    return tasks
+
+
+def compare_results(first: Sequence[Results], second: Sequence[Results]) -> pd.DataFrame:
     """Compares two models on all tasks and averages that their results share.
 
     Args:
         first, second: results of each model, one a seed. They are paired in their order if there are as many.
-        seed: of the bootstrap.
 
     Returns:
-        A row for each (task, metric), and for each of the averages LISTED as (name, "mean"). The columns are the
-        means "first" and "second" in percent, "difference", "low" and "high" in points. Without predictions, the
-        interval is Student's t over seeds, Welch's if seeds are not paired, and NaN for one result of each.
+        A row for each "<Task>.<metric>", and for each of the averages LISTED. The columns are the means "first"
+        and "second" in percent, "difference", "low" and "high" in points. Without predictions, the interval is
+        Student's t over seeds, Welch's if seeds are not paired, and NaN for one result of each.
 
     Raises:
         UserError: if protocols differ, no task is in all results, or predictions are of other examples.
     """
-    results = [*first, *second]
-    if len(protocols := {one.protocol for one in results}) > 1:
-        raise UserError(f"results of protocols {', '.join(sorted(protocols))} cannot be compared")
-    keys = [
-        (task, metric)
-        for task, record in first[0].tasks.items()
-        if all(task in one.tasks for one in results)
-        for metric in METRICS.get(record.kind) or headlines(task, record)
-    ]
-    if not keys:
-        raise UserError("the results have no task in common")
-    keys += [(name, "mean") for name in LISTED if all(name in one.averages for one in results)]
+    results, sides = [*first, *second], ["first"] * len(first) + ["second"] * len(second)
+    scores = pd.DataFrame([flat_scores(result.tasks) | result.averages for result in results], sides)
+    tasks = {task: results[0].tasks[task] for task in shared_tasks(results)}
+    keys = [f"{task}.{metric}" for task, record in tasks.items() for metric in headlines(task, record)]
+    keys += [*scores.reindex(columns=LISTED).dropna(axis=1)]
 
     @cache
     def resample(task: str, metric: str) -> np.ndarray:
         """Returns each result's scores on the test set and on resamples, of shape (1 + R, M); R is 0 without."""
-        if task in AVERAGES:
-            groups = [[resample(*key) for key in group.items()] for group in AVERAGES[task].groups]
-            return np.array(sum(sum(scores) / len(scores) for scores in groups) / len(groups))
-        if "+" in metric:
-            return np.array(sum(resample(task, part) for part in metric.split("+")) / 2)
         if predictions := read_predictions(results, task):
-            rng = np.random.default_rng([seed, [*PUBLISHED].index(task)])
+            rng = np.random.default_rng([0, [*PUBLISHED].index(task)])
             return resample_scores(predictions, metric, RESAMPLES, rng)
-        return np.array([[one.tasks[task].score(metric) for one in results]], float)
+        return scores.reindex(columns=[f"{task}.{metric}"]).to_numpy().T
 
-    rows = []
+    intervals = []
     with bar("resampling") as progress:
-        for task, metric in keys:
-            scores = [one.averages[task] if task in AVERAGES else one.tasks[task].score(metric) for one in results]
-            means = [np.mean(side) for side in np.split(np.array(scores, float), [len(first)])]
-            left, right = np.split(resample(task, metric), [len(first)], axis=1)
-            interval = difference_interval(left, right, np.random.default_rng(seed))
-            rows.append([*means, means[0] - means[1], *interval])
-            progress(len(rows) / len(keys))
-    index = pd.MultiIndex.from_tuples(keys, names=["task", "metric"])
-    return pd.DataFrame(rows, index, ["first", "second", "difference", "low", "high"])
+        for key in keys:
+            samples = average(AVERAGES[key], resample) if key in AVERAGES else resample(*key.split(".", 1))
+            left, right = np.split(samples, [len(first)], axis=1)
+            intervals.append(difference_interval(left, right, np.random.default_rng(0)))
+            progress(len(intervals) / len(keys))
+    frame = scores.reindex(columns=keys).groupby(level=0).mean(skipna=False).T.rename_axis("score")
+    frame["difference"] = frame["first"] - frame["second"]
+    frame[["low", "high"]] = intervals
+    return frame
 
 
 def difference_interval(first: np.ndarray, second: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
@@ -163,18 +153,17 @@ def difference_interval(first: np.ndarray, second: np.ndarray, rng: np.random.Ge
     values, variance, denominator = np.zeros(len(first)), 0.0, 0.0
     for scores in [first - second] if first.shape == second.shape else [first, -second]:
         count = scores.shape[1]
-        weights = np.full(scores.shape, 1 / count)
-        if count > 1:
-            drawn = rng.multinomial(count, weights[0], len(scores) - 1) / count
-            weights[1:] += math.sqrt(count / (count - 1)) * (drawn - 1 / count)
-            square = scores[0].var(ddof=1) / count
-            variance, denominator = variance + square, denominator + square**2 / (count - 1)
+        free, weights = max(count - 1, 1), np.full(scores.shape, 1 / count)
+        drawn = rng.multinomial(count, weights[0], len(scores) - 1) / count
+        weights[1:] += math.sqrt(count / free) * (drawn - weights[1:])
         values += (weights * scores).sum(axis=1)
-    observed, *replicates = values
-    if not replicates:
+        square = scores[0].var() / free
+        variance, denominator = variance + square, denominator + square**2 / free
+    observed, replicates = values[0], values[1:]
+    if not len(replicates):
         half = t_half_width(math.sqrt(variance), variance**2 / denominator) if denominator else math.nan
         return observed - half, observed + half
-    freedom = float(np.var(replicates)) ** 2 / denominator if denominator else math.inf
+    freedom = replicates.var() ** 2 / denominator if denominator else math.inf
     stretch = t_half_width(1, freedom) / t_half_width(1, math.inf)
     low, high = observed + stretch * (np.quantile(replicates, [ERROR / 2, 1 - ERROR / 2]) - observed)
     return low, high
@@ -183,72 +172,39 @@ def difference_interval(first: np.ndarray, second: np.ndarray, rng: np.random.Ge
 def resample_scores(predictions: Predictions, metric: str, resamples: int, rng: np.random.Generator) -> np.ndarray:
     """Computes scores in percent on the test set, then on each resample, of shape (1 + resamples, M).
 
-    An undefined correlation counts as 0.
-
     Args:
         predictions: of M models.
-        metric: "accuracy", "test" (the same), "f1", "pearson" or "spearman", with ".all" of all examples;
-            otherwise the score is the mean of the strata.
+        metric: "accuracy", "test" (the same), "f1" or "spearman", with ".all" of all examples; otherwise the score
+            is the mean of the strata.
         resamples: their number.
         rng: for the examples.
     """
     gold, predicted, strata = predictions
     metric, _, way = metric.partition(".")
-    classes = predicted.ndim == 3
-    columns = np.stack([gold == 1, *(predicted.argmax(2) == gold)] if classes else [gold, *predicted])
-    strata = np.zeros(len(gold)) if way == "all" else strata
-    scores, names = np.zeros((1 + resamples, len(predicted))), np.unique(strata)
+    compute = {"f1": f1, "spearman": spearman}.get(metric, accuracy)
+    models = predicted.argmax(axis=2) if predicted.ndim == 3 else predicted
+    names = np.unique(np.zeros_like(strata) if way == "all" else strata)
+    scores = np.zeros((1 + resamples, len(models)))
     for name in names:
-        kinds = columns[:, strata == name]
-        frequency: np.ndarray = np.ones(kinds.shape[1])
-        if classes:
-            kinds, frequency = np.unique(kinds, axis=1, return_counts=True)
-        rows = max(1, _CELLS // len(frequency))
-        scores[0] += _score(metric, frequency[None], kinds)[0]
-        for start in range(1, 1 + resamples, rows):
-            chunk = scores[start : start + rows]
-            chunk += _score(metric, _sample_counts(frequency, len(chunk), rng), kinds)
+        rows = np.flatnonzero((strata == name) | (way == "all"))
+        draws = np.vstack([rows, rng.choice(rows, (resamples, len(rows)))])
+        scores += np.stack([compute(gold[draws], model[draws]) for model in models], axis=1)
     return 100 * scores / len(names)
 
 
-def _sample_counts(frequency: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Samples n examples with replacement ``rows`` times; returns counts of shape (rows, kinds)."""
-    n, kinds = int(frequency.sum()), len(frequency)
-    if kinds < n:
-        return rng.multinomial(n, frequency / n, size=rows).astype(float)
-    places = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
-    return np.bincount(places.ravel(), minlength=rows * n).reshape(rows, n).astype(float)
+def accuracy(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Computes the accuracy of each row of two (R, n) arrays of classes."""
+    return (gold == predicted).mean(axis=1)
 
 
-def _score(metric: str, counts: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Computes a metric of M models on R resamples, of shape (R, M).
-
-    Args:
-        metric: without its way of averaging.
-        counts: how often each of K kinds of examples is in a resample, of shape (R, K).
-        columns: gold and predicted scores of each kind, of shape (1 + M, K); of a classification, whether the
-            class is 1, and whether each model is right.
-    """
-    if columns.dtype == bool:
-        hits, errors = counts @ (columns[0] & columns[1:]).T, counts @ ~columns[1:].T
-        total = 2 * hits + errors if metric == "f1" else counts.sum(axis=1)[:, None]
-        return (total - errors) / np.maximum(total, 1)
-    n = counts.sum(axis=1)[:, None]
-    if metric == "pearson":
-        x, y = np.split(columns - columns.mean(axis=1)[:, None], [1])
-        mean_x, mean_y, xx, yy, xy = (counts @ part.T / n for part in (x, y, x * x, y * y, x * y))
-        xx, yy, xy = xx - mean_x**2, yy - mean_y**2, xy - mean_x * mean_y
-    else:
-        x, *models = (_rank(column, counts) - n / 2 for column in columns)
-        pairs = [(x, x)], [(y, y) for y in models], [(x, y) for y in models]
-        xx, yy, xy = (np.stack([np.einsum("rn,rn,rn->r", counts, *pair) for pair in part], 1) for part in pairs)
-    defined = np.minimum(xx, yy) > 1e-12
-    return np.where(defined, xy / np.sqrt(np.where(defined, xx * yy, 1)), 0)
+def f1(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Computes the F1 of class 1 of each row of two (R, n) arrays of classes; 0 without any."""
+    hits, errors = (gold * predicted == 1).sum(axis=1), (gold != predicted).sum(axis=1)
+    return 2 * hits / np.maximum(2 * hits + errors, 1)
 
 
-def _rank(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Returns ranks minus 1/2 (ties: mean) of values of shape (n,) that occur ``counts`` (R, n) times."""
-    _, place, sizes = np.unique(values, return_inverse=True, return_counts=True)
-    starts, order = np.cumsum(sizes) - sizes, np.argsort(place, kind="stable")
-    tied = np.add.reduceat(counts[:, order], starts, axis=1)
-    return (np.cumsum(tied, axis=1) - tied / 2)[:, place]
+def spearman(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Computes the Spearman correlation of each row of two (R, n) arrays; 0 where it is undefined."""
+    from scipy.stats import pearsonr, rankdata  # late, as above
+
+    return np.nan_to_num(pearsonr(rankdata(gold, axis=1), rankdata(predicted, axis=1), axis=1).statistic)

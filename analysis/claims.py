@@ -9,7 +9,7 @@ Fewer than LEAST common seeds decide nothing.
 A claim of m differences holds if each of them does by its 95 % interval. A single one refutes it only by its
 interval at 1 - 0.05 / m (Bonferroni).
 
-    Claim("two anchors beat one", "5.2", greater("A == '2'", "A == '1'"))
+    {"two anchors beat one (5.2)": greater("A == '2'", "A == '1'")}
 
 Scores are a long frame (see analysis.papers.base). A side is a condition of pandas' ``DataFrame.query``, "" for
 all scores; several labels count by their mean. ``each="A"`` makes one difference for each label of an axis that
@@ -20,7 +20,7 @@ axis does not apply to. Margins are the suite's reading of words such as "minima
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, product
@@ -74,47 +74,37 @@ class Finding:
 
     def __str__(self) -> str:
         low, high = self.interval(ERROR)
-        interval = f"[{low:+.2f}, {high:+.2f}]" if self.seeds > 1 else "no interval"
-        claimed = f"{self.low:.2f} to {self.high:.2f}"
-        return f"{self.text}: {self.value:+.2f} {interval}, seeds: {self.seeds}; claimed: {claimed}"
+        limits = f"[{low:+.2f}, {high:+.2f}], seeds: {self.seeds}; claimed: {self.low:.2f} to {self.high:.2f}"
+        return f"{self.text}: {self.value:+.2f} {limits}"
 
 
 Evidence = Sequence[Finding]
+Rows = str | Sequence[str]  # labels of a table's rows
 Check = Callable[[pd.DataFrame], Evidence]
-
-
-class Claim:
-    """Statement of a paper, reworded.
-
-    Args:
-        text: the statement.
-        section: where the paper makes it.
-        checks: long frame to evidence, all of which must hold; without them it is not computed here.
-        reason: why it is not computed.
-    """
-
-    def __init__(self, text: str, section: str, *checks: Check, reason: str = "") -> None:
-        self.text, self.section, self.checks, self.reason = text, section, checks, reason
+# Statements of a paper, reworded, with its section, to what must hold on the long frame: a check, several, or the
+# reason why none is made.
+Claims = Mapping[str, Check | Sequence[Check] | str]
 
 
 @dataclass(frozen=True)
 class Verdict:
     """Outcome of a claim, with its evidence or the reason why there is none."""
 
-    claim: Claim
+    claim: str
     outcome: str
     evidence: Evidence
     reason: str
 
 
-def decide(claims: Iterable[Claim], scores: pd.DataFrame) -> list[Verdict]:
+def decide(claims: Claims, scores: pd.DataFrame) -> list[Verdict]:
     """Returns a verdict on each claim."""
     verdicts = []
-    for claim in claims:
-        evidence, reason = list[Finding](), claim.reason
+    for claim, basis in claims.items():
+        checks = [basis] if callable(basis) else [] if isinstance(basis, str) else basis
+        evidence, reason = list[Finding](), "" if checks else str(basis)
         try:
-            for findings in [check(scores) for check in claim.checks]:
-                tests = len(findings) * len(claim.checks)
+            for findings in [check(scores) for check in checks]:
+                tests = len(findings) * len(checks)
                 evidence += [replace(finding, tests=tests) for finding in findings]
         except NoScoresError as error:
             reason = f"no scores of {error}"
@@ -142,6 +132,11 @@ def about_equal(left: str, right: str, each: str = "", margin: float = 0.5) -> C
 def best(side: str, among: str, each: str) -> Check:
     """Claims that ``side`` is above all else in ``among``, at each label of the axes ``each``."""
     return greater(f"({among}) and ({side})", f"({among}) and not ({side})", each)
+
+
+def above(panel: str, rows: Rows, others: Rows, each: str = "row", check: Callable[..., Check] = greater) -> Check:
+    """Claims that each of ``rows`` is above each of ``others`` in a panel; ``each=""`` compares their means."""
+    return check(f"panel == {panel!r} and row == {rows!r}", f"panel == {panel!r} and row == {others!r}", each)
 
 
 def rising(side: str, axis: str, margin: float) -> Check:
@@ -175,13 +170,13 @@ def peak_inside(side: str, axis: str) -> Check:
         from scipy.special import betaincinv
 
         rows = _select(scores, side)
-        places = list_labels(rows, axis)
-        others = [column for column in rows if column not in (axis, "score", "run")]
-        curves = rows.pivot_table(index=others, columns=axis, values="score").dropna()
+        places, index = list_labels(rows, axis), rows.columns.drop([axis, "score", "run"])
+        curves = rows.pivot_table(index=[*index], columns=axis, values="score").dropna()
         if len(places) < 3 or curves.empty:
             raise NoScoresError(f"a whole curve of {side}")
-        peaks = curves[places[1:-1]].max(axis=1) > curves[[places[0], places[-1]]].max(axis=1)
-        inside = peaks.groupby([name for name in others if name != "panel"]).mean()
+        first, *inner, last = places
+        peaks = curves[inner].max(axis=1) > curves[[first, last]].max(axis=1)
+        inside = peaks.groupby([*index.drop("panel")]).mean()
         shares, n, hits = inside.groupby("seed").mean(), len(inside), inside.sum()
 
         def interval(miss: float) -> Interval:
@@ -190,7 +185,7 @@ def peak_inside(side: str, axis: str) -> Check:
             low, high = _t_interval(shares, miss)
             return 100 * min(least, max(0.0, low)), 100 * max(most, min(1.0, high))
 
-        chance = 100 * (len(places) - 2) / len(places)
+        chance = 100 * len(inner) / len(places)
         text = f"{_name(scores, rows)}: % of {n} curves that peak inside ({chance:.0f} without a trend)"
         return [Finding(text, 100 * hits / n, interval, len(shares), chance)]
 
@@ -198,10 +193,8 @@ def peak_inside(side: str, axis: str) -> Check:
 
 
 def _compare(left: str, right: str, each: str, low: float, high: float, scores: pd.DataFrame) -> Evidence:
-    lefts, rights = (
-        {key: rows for key, rows in _select(scores, side).groupby(each.split() or (lambda row: ""), sort=False)}
-        for side in (left, right)
-    )
+    axes = each.split() or (lambda row: "")
+    lefts, rights = (dict(iter(_select(scores, side).groupby(axes, sort=False))) for side in (left, right))
     pairs = [(key, key) for key in lefts if key in rights] or product(lefts, rights)
     return [_difference(scores, lefts[key], rights[other], low, high) for key, other in pairs]
 

@@ -8,27 +8,27 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from analysis import plots
-from analysis.neighbours import Neighbour, neighbours
-from analysis.projection_map import COLOURS, PERPLEXITY, Agreement, Labelled, place_sentences, scatter
-from analysis.quick import LENGTH_BINS
+from analysis.neighbours import neighbours
+from analysis.projection_map import place_sentences, scatter
+from analysis.quick import SENTENCE_WORDS
 from data.sentences import split_sentences
 
 SENTENCES, SEARCHED, QUERIES, NEAREST = 500, 2000, 5, 3
 LEAST_MAPPED = 20  # sentences
-DOCUMENTS = len(COLOURS)  # on a map, each in a colour
-WORDS = LENGTH_BINS[0][0], LENGTH_BINS[-1][1]  # of a sentence that is shown
+DOCUMENTS = len(plots.SERIES)  # on a map, each in a colour
+WORDS = SENTENCE_WORDS[0], SENTENCE_WORDS[-1]  # of a sentence that is shown
 
 
 class Sample(NamedTuple):
     """Held-out sentences that are shown.
 
     Attributes:
-        mapped: on the map, labelled by the number of their document.
+        mapped: on the map: columns label (the number of their document) and text.
         searched: candidates for neighbours.
         queries: sentences whose neighbours are shown.
     """
 
-    mapped: Labelled
+    mapped: pd.DataFrame
     searched: list[str]
     queries: Sequence[str]
 
@@ -38,8 +38,8 @@ class Space(NamedTuple):
 
     width: int
     map: str | None
-    agreement: Agreement | None
-    nearest: list[list[Neighbour]]
+    agreement: dict[str, float] | None
+    nearest: list[pd.Series]
 
 
 def sample_sentences(texts: Sequence[str], queries: Sequence[str] | None = None) -> Sample:
@@ -55,7 +55,7 @@ def sample_sentences(texts: Sequence[str], queries: Sequence[str] | None = None)
     mapped = sentences.loc[largest].groupby(level=0).head(SENTENCES // DOCUMENTS)
     searched = pd.concat([mapped, sentences]).drop_duplicates().tolist()
     return Sample(
-        Labelled(mapped.tolist(), mapped.index.map(str).tolist()),
+        pd.DataFrame({"label": mapped.index.map(str), "text": mapped.tolist()}),
         searched[:SEARCHED],
         queries or searched[-QUERIES:],
     )
@@ -63,11 +63,10 @@ def sample_sentences(texts: Sequence[str], queries: Sequence[str] | None = None)
 
 def embed_sample(encoder: Any, sample: Sample) -> Space:
     """Embeds a sample with anything that has ``encode``: its t-SNE map, and neighbours by cosine similarity."""
-    nearest = neighbours(sample.queries, enumerate(sample.searched, start=1), encoder.encode, NEAREST)
-    vectors = encoder.encode(sample.mapped.texts)
+    nearest = neighbours(sample.queries, sample.searched, encoder.encode, NEAREST)
+    labels = sample.mapped["label"].tolist()
+    vectors = encoder.encode(sample.mapped["text"].tolist())
     if len(vectors) < LEAST_MAPPED:
         return Space(vectors.shape[1], None, None, nearest)
-    places, agreement = place_sentences(
-        vectors, sample.mapped.labels, perplexity=min(PERPLEXITY, (len(vectors) - 1) / 4)
-    )
-    return Space(vectors.shape[1], plots.picture(scatter, places, sample.mapped, 0.8), agreement, nearest)
+    places, agreement = place_sentences(vectors, labels)
+    return Space(vectors.shape[1], plots.picture(scatter, places, labels), agreement, nearest)

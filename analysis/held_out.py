@@ -3,48 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import nan
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from rich.text import Text
 
-from analysis.quick import GEOMETRY, LABELS, PERCENTAGES, Scores, chance_levels
+from analysis.quick import GEOMETRY, PERCENTAGES, Scores, chance_levels
 from analysis.tables import render
 
 
 def tabulate_scores(quick: Mapping[str, Scores]) -> pd.DataFrame:
-    """Returns a row of texts for each score in quick.json: percentages, held-out losses, measures of geometry.
+    """Returns a row of texts for each score in quick.json: percentages, measures of geometry, held-out metrics.
 
     Args:
-        quick: scores by "start", "trained" and "chance": those of ``analysis.quick.evaluate`` and dev losses
+        quick: scores by "start", "trained" and "chance": those of ``analysis.quick.evaluate`` and dev metrics
             (``dev_*``); any may be missing.
 
     Returns:
-        The columns "start", "trained", "change", "chance" and "n", the number of questions, by name of the score.
+        The columns "start", "trained", "change" and "chance", by name of the score.
     """
     start, trained, chance = (quick.get(column) or {} for column in ("start", "trained", "chance"))
     latest = {**start, **trained}
-    pairs = latest.get("n_pairs", nan)
-    columns = start, trained, {**chance_levels(latest), **chance}
-    losses = sorted(key for key in latest if key.startswith("dev_") and not key.endswith("_unigram"))
-    percentages, geometry = ([label.key for label in labels] for labels in (PERCENTAGES, GEOMETRY))
-    rows = {}
-    for key in filter(latest.__contains__, [*percentages, *losses, *geometry]):
-        share = key.endswith("_accuracy")
-        percent = share or key in percentages
-        values = np.array([scores.get(key) for scores in columns], float) * (100 if share else 1)
-        cells = [
-            *np.insert(values, 2, values[1] - values[0]),
-            latest.get(f"n_{key}", pairs if key in LABELS else nan),
-        ]
-        digits = [1 if percent else 3] * 4 + [0]
-        name = LABELS[key].label if key in LABELS else key.replace("_", " ")
-        name = f"{name}, % ↑" if percent else f"{name} ↓"
-        rows[name] = [f"{value:.{places}f}" for value, places in zip(cells, digits, strict=True)]
-    frame = pd.DataFrame.from_dict(rows, "index", columns=["start", "trained", "change", "chance", "n"])
-    return frame.replace("nan", "–").rename_axis("held-out text")
+    columns = {"start": start, "trained": trained, "chance": {**chance_levels(latest), **chance}}
+    keys = [key for key in latest if not key.startswith("n_") and not key.endswith("_unigram")]
+    frame = pd.DataFrame(columns, keys, dtype=float)
+    frame.insert(2, "change", frame["trained"] - frame["start"])
+    names = {key: f"{name}, % ↑" for key, name in PERCENTAGES.items()}
+    names |= {key: f"{name} ↓" for key, name in GEOMETRY.items()}
+    frame = frame.rename(names).rename_axis("held-out text")
+    is_percent = frame.index.str.contains("%")
+    texts = frame.map("{:.3f}".format)
+    texts[is_percent] = frame[is_percent].map("{:.1f}".format)
+    return texts.replace("nan", "–")
 
 
 def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, Any]) -> Text:
@@ -57,8 +47,3 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
     """
     notes = " · ".join(f"{name}: {value}" for name, value in facts.items())
     return Text(render(tabulate_scores(quick), title=title, notes=[notes]))
-
-
-def card_scores(quick: Mapping[str, Scores]) -> Any:
-    """Returns the same values for a model's card, by "start" and "trained" and by name of the score."""
-    return tabulate_scores(quick)[["start", "trained"]].to_dict()

@@ -16,7 +16,6 @@ TASK_TYPES = {
     "similarity": "sentence-similarity",
     "retrieval": "text-retrieval",
 }
-METRIC_TYPES = {"accuracy": "accuracy", "F1": "f1", "mean recall": "recall"}  # others are Spearman correlations
 
 
 def add_scores(path: Path, results: Results) -> None:
@@ -30,10 +29,11 @@ def add_scores(path: Path, results: Results) -> None:
     table = results.table()[["dev", "test"]]
     with reading("model card", path):
         card = ModelCard.load(path)
-        entries = []
-        for entry in card.data.get("eval_results") or []:
-            if not entry.dataset_name.startswith(DATASET) or entry.dataset_config != results.protocol:
-                entries.append(entry)
+        entries = [
+            entry
+            for entry in card.data.get("eval_results") or []
+            if entry.dataset_config != results.protocol or not entry.dataset_name.startswith(DATASET)
+        ]
         for (task, metric), score in table["test"].dropna().items():
             record = results.tasks[task]
             reason = incomparable(task, record)
@@ -43,14 +43,13 @@ def add_scores(path: Path, results: Results) -> None:
                 dataset_name=f"{DATASET} {task}",
                 dataset_config=results.protocol,
                 dataset_args={"not_comparable": reason} if reason else None,
-                metric_type=METRIC_TYPES.get(metric, "spearmanr"),
-                metric_name=metric,
+                metric_type=metric.lower(),
                 metric_value=round(score, 2),
             )
             entries.append(entry)
         card.data.eval_results = entries
-        card.data.model_name = card.data.get("model_name", results.model["name"])
-        section = render(table, "markdown", notes=results.notes())
-        card.text = with_section(card.text, f"{DATASET}, protocol {results.protocol}", section)
+        card.data.model_name = card.data.model_name or results.model["name"]
+        text = render(table, "markdown", notes=results.notes())
+        card.text = with_section(card.text, f"{DATASET}, protocol {results.protocol}", text)
         with atomic_write(path) as file:
             file.write(card.content)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 EXPORT = "encoder"  # folder of the exported encoder in a run folder
 CONFIG = "config.yaml"  # configuration in a run folder
+DEFAULTS = ("None", "False", "none", "fp32")  # of options, not shown in names
 
-Names = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+Names = Annotated[list[str], Field(min_length=1)]
 
 
 def split_members(model: str) -> list[str]:
@@ -25,11 +26,17 @@ def run_folder(model: str) -> Path | None:
     return folder if (folder / CONFIG).is_file() and (folder / EXPORT).is_dir() else None
 
 
-def short_name(model: str) -> str:
-    """Returns the name in tables: a run's name, or the last two parts of a folder's path; "+" joins members."""
-    names = []
-    for member in split_members(model):
-        run, folder = run_folder(member), Path(member).expanduser()
-        parts = (run or folder).resolve().parts[-1 if run else -2 :]  # two, as many folders end alike ("model")
-        names.append("/".join(parts) if folder.is_dir() else member)
-    return "+".join(names)
+def model_name(model: str, **options: Any) -> str:
+    """Returns the name of ``model`` in tables, with those of its options that change the vectors.
+
+    A run has the name of its folder, another model the name that it is opened by; "+" joins several.
+
+    Args:
+        model: as in ``analysis.models.open_encoder``.
+        options: see ``analysis.models.ModelOptions``.
+    """
+    names = [run.resolve().name if (run := run_folder(member)) else member for member in split_members(model)]
+    shown = {key: options.get(key) for key in ("layers", "precision", "pooling")}
+    shown = {"bag_of_words": options.get("encoder", {}), "random_vectors": {}}.get(model, shown)
+    settings = [f"{key} {Path(str(value)).name}" for key, value in shown.items() if str(value) not in DEFAULTS]
+    return ", ".join(["+".join(names), *settings])

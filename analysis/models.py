@@ -1,4 +1,4 @@
-"""Models to evaluate: opened by name, with cached sentence vectors."""
+"""Models to evaluate, opened by name."""
 
 from __future__ import annotations
 
@@ -12,24 +12,17 @@ import numpy as np
 import torch
 
 import encoders
-from analysis.model_names import EXPORT, run_folder, short_name, split_members
-from analysis.senteval.vectors import Vectors, embed
+from analysis.model_names import EXPORT, model_name, run_folder, split_members
+from analysis.senteval.vectors import CHUNK, CheckedEncoder, Vectors, embed
 from data.display import bar
 from data.errors import UserError, reading
 from data.files import atomic_write
 from data.ranges import SizeOrZero
 from data.sources.reading import lines
 from encoders.base import Encoder
-from encoders.fingerprint import fingerprint
 from encoders.kernels import Precision
 from encoders.random_vectors import RandomVectors
 from encoders.word_weights import Weighting
-
-ROOT = Path(__file__).resolve().parents[1]
-
-DEFAULTS = ("None", "False", "none", "fp32")  # of options, not shown in names
-
-Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
 @dataclass(kw_only=True)
@@ -52,15 +45,13 @@ class ModelOptions(TypedDict, total=False):
             (none, tfidf or sif, which need encoder.counts, a text file to count words in).
         device: device of encoders and classifiers: auto (the default), cpu, cuda or mps.
         precision: of matrix products: fp32 (the default), or on GPUs the faster tf32 or bf16.
-        cache: folder of sentence vectors, from the checkout if relative; default: .cache; null keeps none.
     """
 
     pooling: Literal["mean", "cls", "max", "last", "pooler"] | None
     layers: SizeOrZero | None
     encoder: Annotated[Mapping[str, Any], Words]
-    device: Device
+    device: Literal["auto", "cpu", "cuda", "mps"]
     precision: Precision
-    cache: str | None
 
 
 @dataclass
@@ -70,26 +61,23 @@ class Model:
     Attributes:
         name: name in tables.
         encoder: encoder of sentences.
-        cache: folder of cached vectors; None disables the cache.
     """
 
     name: str
     encoder: Encoder | RandomVectors
-    cache: Path | None = None
 
     @cached_property
     def fingerprint(self) -> str:
-        return fingerprint(self.encoder)
+        return self.encoder.fingerprint()
 
     def vectors(self, sentences: Sequence[str]) -> Vectors:
         """Embeds ``sentences``, each distinct one once, and shows the progress.
 
         Raises:
-            UserError: if a vector is not finite, or the cache cannot be used.
+            UserError: if a vector is not finite.
         """
-        store = None if self.cache is None else self.cache / self.fingerprint
         with bar(f"embedding, {self.name}") as progress:
-            return embed(self.encoder, sentences, store=store, progress=progress)
+            return embed(CheckedEncoder(self.encoder, CHUNK), sentences, progress=progress)
 
     def rows(self, sentences: Sequence[str]) -> np.ndarray:
         """Returns vectors of ``sentences``, float32 of shape (n, D), in memory; raises as ``vectors`` does."""
@@ -108,7 +96,7 @@ def open_models(models: Sequence[str], **options: Unpack[ModelOptions]) -> Itera
         UserError: if one cannot be opened.
     """
     for model in models:
-        yield Model(model_name(model, **options), open_encoder(model, **options), vector_cache(**options))
+        yield Model(model_name(model, **options), open_encoder(model, **options))
 
 
 def open_encoder(model: str, **options: Unpack[ModelOptions]) -> Encoder | RandomVectors:
@@ -131,48 +119,26 @@ def open_encoder(model: str, **options: Unpack[ModelOptions]) -> Encoder | Rando
             return RandomVectors()
         if model == "bag_of_words":
             return BagOfWords(**options.get("encoder", {}), device=device)
-        if len(members := split_members(model)) > 1:
-            joined = Concatenated([open_encoder(member, **options) for member in members])  # type: ignore[misc]
-            joined.encode_in(precision)
-            return joined
-        run = run_folder(model)
-        return encoders.load(
-            run / EXPORT if run else model,
-            pooling=options.get("pooling"),
-            layers=options.get("layers"),
-            device=device,
-            precision=precision,
-        ).eval()
-
-
-def model_name(model: str, **options: Unpack[ModelOptions]) -> str:
-    """Returns the name of ``model`` in tables, with the options that change its vectors."""
-    marks: Mapping[str, Any] = {}
-    if model == "bag_of_words":
-        marks = options.get("encoder", {})
-    elif model != "random_vectors":
-        marks = {key: options.get(key) for key in ("layers", "precision", "pooling")}
-    texts = {key: str(value) for key, value in marks.items()}
-    named = [f"{key} {Path(text).name}" for key, text in texts.items() if text not in DEFAULTS]
-    return ", ".join([short_name(model), *named])
-
-
-def vector_cache(**options: Unpack[ModelOptions]) -> Path | None:
-    """Returns the folder of cached sentence vectors; None if none are kept."""
-    cache = options.get("cache", ".cache")
-    return None if cache is None else ROOT / cache / "vectors"
+        members, run = split_members(model), run_folder(model)
+        encoder: Encoder
+        if len(members) > 1:
+            encoder = Concatenated([open_encoder(member, **options) for member in members])  # type: ignore[misc]
+        else:
+            layers, pooling = options.get("layers"), options.get("pooling")
+            encoder = encoders.load(run / EXPORT if run else model, pooling=pooling, layers=layers, device=device)
+        encoder.encode_in(precision)
+        return encoder.eval()
 
 
 def resolve_device(device: str | None) -> str:
-    """Resolves "auto" to a device of this machine.
+    """Returns the name of a device; "auto" and None: "cuda" if there is one, else "cpu".
 
     Raises:
         UserError: if there is no such device.
     """
-    available = torch.cuda.is_available()
-    if device == "cuda" and not available:
+    if device == "cuda" and not torch.cuda.is_available():
         raise UserError("this machine has no CUDA GPU", key="device", hint="device=auto takes what there is.")
-    return device if device not in (None, "auto") else "cuda" if available else "cpu"
+    return device if device not in (None, "auto") else "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def embed_sentences(*, model: str, sentences: str, out: str, **options: Unpack[ModelOptions]) -> None:
@@ -188,8 +154,6 @@ def embed_sentences(*, model: str, sentences: str, out: str, **options: Unpack[M
         UserError: if the model or the file cannot be read, or ``out`` cannot be written.
     """
     texts = [text.rstrip("\r\n") for _, text in lines(Path(sentences).expanduser())]
-    if not texts:
-        raise UserError("has no lines", key=sentences)
     vectors = open_encoder(model, **options).encode(texts, show_progress_bar=True)
     path = Path(out).expanduser()
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +18,10 @@ import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
-from analysis import plots
+from analysis import plots, quick
 from analysis.bootstrap import LEAST, t_half_width
-from analysis.quick import PERCENTAGES
 from analysis.run_figure import running_mean
 from analysis.runs import read_lines, read_run
 from analysis.senteval.records import PUBLISHED
@@ -32,16 +32,9 @@ from data.token_format import TokenFormat
 
 MEAN = "mean of SentEval"
 PAIR = ["objective", "encoder"]
-COSTS = {
-    "steps": "steps",
-    "tokens": "tokens",
-    "seconds": "seconds",
-    "tokens_per_second": "tokens/s",
-    "memory_gib": "peak memory, GiB",
-}
+COSTS = ["steps", "tokens", "seconds", "tokens_per_second", "memory_gib"]
 PLAIN = ("", "special", "unchanged")  # marks that a text does not show
 LOSSES = "^dev_.*(?<!_accuracy)$"  # their keys on held-out text in a journal
-AROUND = 10  # tokens shown on either side of a span
 
 # What an objective does to a text
 
@@ -55,11 +48,11 @@ class Piece(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a batch: its role, its tokens, and the span of the unit that it is, if it is one."""
+    """A row of a batch: its role, its tokens, and its places in the unit, if it is a span of it."""
 
     role: str
     pieces: list[Piece]
-    span: tuple[int, int] | None = None
+    span: range | None = None
 
     @property
     def kind(self) -> str:
@@ -122,7 +115,6 @@ def show_rows(
     *,
     unit: Sequence[str] = (),
     sources: Sequence[np.ndarray] = (),
-    masked: bool = False,
 ) -> list[Row]:
     """Returns the rows of a role with their marks.
 
@@ -133,9 +125,8 @@ def show_rows(
         format: special tokens of the rows.
         unit: texts of the unit's tokens.
         sources: for each row the positions in the unit, as ``Objective.sources`` returns them; () if not known.
-        masked: labels are the original tokens of masked positions.
     """
-    labels = tokens.labels if masked and tokens.labels is not None else torch.full_like(tokens.ids, IGNORE)
+    labels = torch.full_like(tokens.ids, IGNORE) if tokens.labels is None else tokens.labels
     rows = []
     for number, length in enumerate(tokens.lengths.tolist()):
         ids, originals = (block[number, :length].tolist() for block in (tokens.ids, labels))
@@ -143,11 +134,11 @@ def show_rows(
         if sources:
             content = slice(len(format.prefix), length - len(format.suffix))
             positions = sources[number][: format.max_content]
-            start, end = int(positions[0]), int(positions[0]) + len(positions)
-            if start < 0 or (positions != np.arange(start, end)).any():
+            start = int(positions[0])
+            if start < 0 or (np.diff(positions) != 1).any():
                 pieces[content] = mark_changes(positions, [piece.text for piece in pieces[content]], unit)
             elif len(positions) < len(unit):
-                span = start, end
+                span = range(start, start + len(positions))
         rows.append(Row(role if len(tokens) == 1 else f"{role} {number + 1}", pieces, span))
     return rows
 
@@ -193,20 +184,6 @@ def mark_changes(sources: np.ndarray, row: Sequence[str], unit: Sequence[str]) -
     return [*pieces, *(Piece(unit[i], "deleted") for i in range(at, len(unit)) if i not in left)]
 
 
-def split_by_spans(example: Example) -> list[tuple[str, set[str]]]:
-    """Returns the unit in stretches, each with the kinds of rows that cover it; text far from all is left out."""
-    spans = [(row.kind, range(*row.span)) for row in example.rows if row.span]
-    stretches = []
-    for kinds, places in groupby(
-        range(len(example.unit)), lambda place: {kind for kind, span in spans if place in span}
-    ):
-        words = [example.unit[place] for place in places]
-        if not kinds and len(words) > 2 * AROUND:
-            words = [*words[:AROUND], " […]", *words[-AROUND:]]
-        stretches.append(("".join(words), kinds))
-    return stretches
-
-
 # Scores
 
 
@@ -223,20 +200,17 @@ def compare_scores(frame: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
         UserError: if there are none.
     """
     pairs = frame.groupby("seed")["seed"].transform("size")
-    frame, starts = frame[pairs == pairs.max()], starts[pairs == pairs.max()]
-    labels = {f"{task}.test": task for task in PUBLISHED} | {score.key: score.label for score in PERCENTAGES}
-    labels = {key: label for key, label in labels.items() if key in frame}
-    wide = pd.concat({"before": starts, "after": frame}).reindex(columns=[*labels]).astype(float)
-    common = [key for key in labels if key.endswith(".test") and frame[key].notna().all()]
+    frame = frame[pairs == pairs.max()]
+    labels = {f"{task}.test": task for task in PUBLISHED} | quick.LABELS
+    wide = pd.concat({"before": starts.loc[frame.index], "after": frame}).reindex(columns=[*labels]).astype(float)
+    common = [*wide.loc["after"].filter(regex=r"\.test$").dropna(axis=1)]
     if len(common) > 1:
         wide.insert(0, f"{MEAN} ({len(common)} tasks)", wide[common].mean(axis=1, skipna=False))
     scores = wide.rename(columns=labels).T.stack().dropna(subset="after")
     if scores.empty:
-        raise UserError(
-            "the runs have no scores: held-out text is short", hint="data=<folder> evaluates on SentEval."
-        )
+        raise UserError("the runs have no scores: held-out text is short. data=<folder> evaluates on SentEval")
     scores = scores.assign(change=scores["after"] - scores["before"]).reset_index(level=0, names="score")
-    return scores.join(frame[[*PAIR, "seed"]])[[*PAIR, "seed", *scores]].reset_index(drop=True)
+    return frame[[*PAIR, "seed"]].join(scores, how="right").reset_index(drop=True)
 
 
 def summarise(scores: pd.DataFrame) -> pd.DataFrame:
@@ -251,7 +225,7 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
 
 def half_width(values: pd.Series) -> float:
     """Returns half of the 95 % t-interval of a mean; NaN for fewer than LEAST values."""
-    return t_half_width(values.sem(), values.count() - 1) if values.count() >= LEAST else float("nan")
+    return t_half_width(values.sem(), values.count() - 1) if values.count() >= LEAST else np.nan
 
 
 def find_lead(scores: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
@@ -259,8 +233,8 @@ def find_lead(scores: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
 
     The lead is by seed, as the runs of a seed share test examples; it is 0 if there is no other pair.
     """
-    main = scores[scores["score"] == scores["score"].iloc[0]]
-    table = main.pivot_table(index="seed", columns=PAIR, values="after", sort=False)
+    tables = scores.pivot_table(index="seed", columns=["score", *PAIR], values="after", sort=False)
+    table = tables[scores["score"].iloc[0]]
     means = table.mean().sort_values(ascending=False, kind="stable")
     return means, (table[means.index[0]] - table[means.index[:2][-1]]).dropna()
 
@@ -268,28 +242,27 @@ def find_lead(scores: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
 # Pictures
 
 
-def draw_scores(axes: Axes, rows: pd.DataFrame, name: str) -> None:
-    """Draws a score of each pair: open before training, filled after it with its interval."""
-    rows, places = rows[::-1], range(len(rows))
-    hues = [plots.colour(objective) for objective, _ in rows.index]
-    axes.hlines(places, rows["before"], rows["after"], color=hues, zorder=1)
-    axes.scatter(rows["before"], places, c="white", edgecolors=hues)
-    axes.errorbar(rows["after"], places, xerr=rows["after ±"], fmt="none", ecolor=plots.INK)
-    axes.scatter(rows["after"], places, c=hues)
-    axes.set_yticks(places, [" · ".join(pair) for pair in rows.index])
-    axes.set(title=name, xlabel="%")
+def draw_scores(summary: pd.DataFrame) -> Figure:
+    """Draws scores after training, bars with 95 % intervals for each pair; takes what ``summarise`` returns."""
+    means, halves = (summary[name].unstack([1, 2], sort=False) for name in ("after", "after ±"))
+    with plots.suite_style():
+        figure = plots.new_figure("", "Bars: means after training, with 95 % intervals.", 0.22 * means.size + 1)
+        axes = means.plot.barh(ax=figure.subplots(), xerr=halves, color=plots.SERIES, ylabel="")
+        axes.invert_yaxis()
+        axes.legend([*map(" · ".join, means)], loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
 
 
 def draw_losses(axes: Axes, part: str, runs: pd.DataFrame) -> None:
     """Draws a part of the loss over tokens: running mean on training text, dots on held-out text, chance level."""
-    for run, dash in zip(runs.itertuples(), plots.DASHES * len(runs), strict=False):
+    for run, dash in zip(runs.itertuples(), cycle(plots.DASHES), strict=False):
         hue = plots.colour(run.objective)
         lines = pd.DataFrame(run.metrics, columns=["tokens", part, f"dev_{part}"])
-        lines = lines.set_index(lines["tokens"].ffill().fillna(0))
+        lines.index = lines["tokens"].ffill().fillna(0)
         axes.plot(running_mean(lines[part].dropna()), color=hue, linestyle=dash, label=run.encoder)
         axes.plot(lines[f"dev_{part}"], ".", color=hue)
         axes.axhline(run.chance.get(f"dev_{part}", np.nan), color=plots.MUTED, linestyle=":")
-    axes.xaxis.set_major_formatter(lambda value, _: plots.shorten(value))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set(title=f"{run.objective}: {part}", xlabel="tokens")
     axes.legend()
 
@@ -328,15 +301,10 @@ def write_page(
     """
     scores, table = compare_scores(frame, starts), pd.DataFrame(runs)
     means, lead = find_lead(scores)
-    summaries = {name: rows.droplevel("score") for name, rows in summarise(scores).groupby("score", sort=False)}
-    costs = table.groupby(PAIR, sort=False)[[*COSTS]].mean().rename(columns=COSTS)
-    with plots.suite_style():
-        figure = Figure(figsize=(plots.SMALL[0], (0.8 + 0.22 * len(costs)) * len(summaries)))
-        panels = figure.subplots(len(summaries), squeeze=False).flat
-        for axes, (name, rows) in zip(panels, summaries.items(), strict=True):
-            draw_scores(axes, rows, name)
+    summary = summarise(scores)
+    summaries = {name: rows.droplevel("score") for name, rows in summary.groupby("score", sort=False)}
+    figure = draw_scores(summary)
     html = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
-    html.filters |= {"equation": draw_equation, "stretches": split_by_spans, "shorten": plots.shorten}
     page = html.get_template("page.html").render(
         means=means,
         lead=lead,
@@ -346,13 +314,16 @@ def write_page(
             for objective, pairs in table.drop_duplicates(PAIR).groupby("objective", sort=False)
             for part in pd.DataFrame(pairs["metrics"].iloc[0]).filter(regex=LOSSES).columns.str[4:]
         ],
-        costs=costs,
+        costs=table.groupby(PAIR, sort=False)[COSTS].mean(),
         summaries=summaries,
-        picture=plots.svg(figure),
-        seeds=scores["seed"].unique(),
+        scores=scores,
+        keys={name: key for key, name in quick.LABELS.items()},
+        first=frame.iloc[0],
+        figure=figure,
         least=LEAST,
-        definitions=PERCENTAGES,
-        colours=plots.SERIES,
+        plots=plots,
+        quick=quick,
+        draw_equation=draw_equation,
         runs=runs,
         **texts,
     )

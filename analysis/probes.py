@@ -14,134 +14,138 @@ a word's frequency carries little information; order uses two different words th
 ignored; all three use the sentences of 5 to 70 words covered by the bins of length. Words are tree leaves,
 punctuation included. Vectors of words are as in ``analysis.wordsim``.
 
-Shi et al. use logistic regression, Adi et al. a perceptron with one hidden layer of ReLU. A linear classifier of
-[s; w] scores s and w separately and cannot detect whether w is in s: on content and order its score only shows how
-much the words predict by themselves. So these three probes get both classifiers, and the perceptron's score is the
-probe's score.
+Each probe gets logistic regression, as in Shi et al., and a perceptron with one hidden layer of ReLU, as in Adi
+et al. A linear classifier of [s; w] scores s and w separately and cannot detect whether w is in s: on content and
+order its score only shows how much the words predict by themselves.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
+import pandas as pd
 
 from analysis.models import Model, resolve_device
-from analysis.reports import ReportOptions, make_command
+from analysis.reports import ReportOptions
 from analysis.senteval.classifiers.probe import ProbeData, linear_probe, mlp_probe
-from analysis.syntax import Sentence, read_parts
-from analysis.wordsim import WordVectors, look_up
+from analysis.syntax import read_sentences
+from analysis.wordsim import look_up
 from data.randomness import PROBE, generator
-from data.ranges import Count, Seed
+from data.ranges import Seed
 
 Probe = Literal["length", "content", "order", "passive", "tense", "tss"]
-Question = tuple[Any, ...]  # sentence, label, and the words in question (none, one or two)
 
 PROBES: tuple[Probe, ...] = get_args(Probe)
-HIDDEN = ("length", "content", "order")  # probes that also use a perceptron
+BINS = (5, 9, 13, 17, 21, 26, 30, 34, 71)  # bounds of numbers of words, Adi et al. (2016)
 TOP_SEQUENCES = 19  # besides all others
 STREAM = 100  # first key of this module's random streams below PROBE
-NOTES = (
-    "Test accuracy in percent. Sentences, labels and sizes are not those of GenSen's table 5: compare with the "
-    "majority class.",
-    "Content and order: a linear classifier cannot relate a word to the sentence; logistic shows how much the "
-    "words predict by themselves, mlp is the probe.",
-)
 
 
-def make_questions(probe: str, parts: Mapping[str, Sequence[Sentence]], seed: int) -> dict[str, list[Question]]:
-    """Builds the examples of ``probe`` for each part; they do not depend on the encoder."""
-    if probe in ("content", "order"):
-        rng = generator(PROBE, seed, STREAM + PROBES.index(probe))
-        ask = ask_content if probe == "content" else ask_order
-        return {
-            name: [*ask([each for each in part if each.length is not None], rng)] for name, part in parts.items()
-        }
-    rows = {name: [(each.text, getattr(each, probe)) for each in part] for name, part in parts.items()}
-    rows = {name: [row for row in part if row[1] is not None] for name, part in rows.items()}
+def make_questions(probe: Probe, sentences: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Builds the examples of a probe; they do not depend on the encoder.
+
+    Args:
+        probe: name of the probe.
+        sentences: as ``analysis.syntax.read_sentences`` returns them.
+        seed: seed of content and order.
+
+    Returns:
+        Columns: sentence, label (0 .. C-1) and the words in question (none, one or two); indexed by part.
+    """
+    bins = pd.cut(sentences["text"].str.split().str.len(), BINS, right=False, labels=False)
+    if probe in ASK:
+        ask, rng = ASK[probe], generator(PROBE, seed, STREAM + PROBES.index(probe))
+        parts = sentences.loc[bins.notna(), "text"].groupby(level=0, sort=False)
+        return pd.concat({part: pd.DataFrame(ask(texts, rng)) for part, texts in parts}).droplevel(1)
+    questions = sentences.assign(length=bins)[["text", probe]].dropna()
     if probe == "tss":
-        counts = Counter(top for _, top in rows["train"])
-        common = sorted(counts, key=lambda top: (-counts[top], top))[:TOP_SEQUENCES]
-        rows = {name: [(text, [*common, top].index(top)) for text, top in part] for name, part in rows.items()}
-    return rows
+        common = questions.loc["train"].groupby("tss").size().nlargest(TOP_SEQUENCES).index
+        ranks = common.get_indexer(questions["tss"])
+        questions["tss"] = np.where(ranks < 0, TOP_SEQUENCES, ranks)
+    return questions.astype({probe: int})
 
 
-def ask_content(part: Sequence[Sentence], rng: np.random.Generator) -> Iterator[Question]:
+def ask_content(texts: Iterable[str], rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     """Pairs each sentence with one of its words (1) and with another sentence's positive that it lacks (0)."""
-    chosen = [sentence.words[rng.integers(len(sentence.words))] for sentence in part]
-    for sentence, positive in zip(part, chosen, strict=True):
-        inside = {word.lower() for word in sentence.words}
-        drawn = (chosen[place] for place in rng.integers(len(chosen), size=100))
-        negative = next((word for word in drawn if word.lower() not in inside), None)
+    chosen = [words[rng.integers(len(words))] for words in map(str.split, texts)]
+    for text, positive in zip(texts, chosen, strict=True):
+        inside = text.lower().split()
+        sampled = (chosen[place] for place in rng.integers(len(chosen), size=100))
+        negative = next((word for word in sampled if word.lower() not in inside), None)
         if negative is not None:
-            yield from ((sentence.text, 1, positive), (sentence.text, 0, negative))
+            yield from ((text, 1, positive), (text, 0, negative))
 
 
-def ask_order(part: Sequence[Sentence], rng: np.random.Generator) -> Iterator[Question]:
+def ask_order(texts: Iterable[str], rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     """Pairs each sentence with two of its words in their order (1) and in reverse (0)."""
-    for sentence in part:
-        counts = Counter(word.lower() for word in sentence.words)
-        once = [word for word in sentence.words if counts[word.lower()] == 1]
+    for text in texts:
+        counts = Counter(text.lower().split())
+        once = [word for word in text.split() if counts[word.lower()] == 1]
         if len(once) >= 2:
             first, second = (once[place] for place in sorted(rng.permutation(len(once))[:2]))
-            yield from ((sentence.text, 1, first, second), (sentence.text, 0, second, first))
+            yield from ((text, 1, first, second), (text, 0, second, first))
+
+
+ASK = {"content": ask_content, "order": ask_order}
+
+
+def fit_probes(examples: ProbeData, *, layers: int, seed: int, device: str | None) -> dict[str, float]:
+    """Returns test accuracies in percent of "logistic", "mlp" and "majority", the most frequent training label.
+
+    Args:
+        examples: features and labels.
+        layers: hidden layers of the perceptron "mlp".
+        seed: seed of the perceptron.
+        device: see ``analysis.models.ModelOptions``.
+    """
+    device = resolve_device(device)
+    frequent = np.bincount(examples.labels[examples.train]).argmax()
+    return {
+        "majority": 100.0 * float(np.mean(examples.labels[examples.test] == frequent)),
+        "logistic": linear_probe(examples, device=device).test,
+        "mlp": mlp_probe(examples, layers=layers, dropout=0.5, seed=seed, device=device).test,
+    }
 
 
 def evaluate_probes(
     model: Model,
     *,
     data: str,
-    probes: Sequence[Probe] | None = None,
-    words: WordVectors | None = None,
-    limit: Count | None = None,
+    probes: Sequence[Probe] = PROBES,
     seed: Seed = 0,
     **options: Unpack[ReportOptions],
 ) -> dict[str, float]:
     """Trains classifiers that predict properties of sentences from their vectors.
 
+    Sentences, labels and sizes are not those of GenSen's table 5: compare with the majority class. On content and
+    order the perceptron is the probe: a linear classifier only shows how much the words predict by themselves.
+
     Args:
         model: model that encodes the sentences.
-        data: a folder of trees, or "treebank" (see ``analysis.syntax.read_parts``).
-        probes: names of probes; None: all.
-        words: source of word vectors (see ``analysis.wordsim.look_up``).
-        limit: sentences of each part; None: all.
+        data: a folder of trees (see ``analysis.syntax.read_sentences``).
+        probes: names of probes; default: all.
         seed: seed of the examples and of the perceptrons.
         options: see ``analysis.reports.ReportOptions``.
 
     Returns:
-        "<probe>.<classifier>.test": test accuracies in percent of "logistic", "mlp" and "majority", which always
-        predicts the most frequent training label.
+        "<probe>.<classifier>.test": test accuracies in percent of "logistic", "mlp" and "majority", the most
+        frequent training label.
 
     Raises:
         UserError: if the data cannot be read, or a part of a probe is empty or has only one class.
     """
-    parts = {name: part[:limit] for name, part in read_parts(data, seed).items()}
-    questions = {probe: make_questions(probe, parts, seed) for probe in probes or PROBES}
-    groups = [rows for by_part in questions.values() for rows in by_part.values()]
-    vectors = model.vectors([row[0] for rows in groups for row in rows])
-    by_column = (column for rows in groups for column in zip(*(row[2:] for row in rows), strict=True))
-    asked = [*dict.fromkeys(word for column in by_column for word in column)]
-    word_vectors = dict(zip(asked, look_up(model, asked, words)[0], strict=True)) if asked else {}
-    device = resolve_device(options.get("device"))
+    sentences = read_sentences(data)
+    vectors = model.vectors(sentences["text"].tolist())
     scores: dict[str, float] = {}
-    features: list[Any]
-    for probe, by_part in questions.items():
-        rows = [row for part in by_part.values() for row in part]
-        columns = zip(*(row[2:] for row in rows), strict=True)
-        features = [vectors.rows([row[0] for row in rows])]
-        features += [[word_vectors[word] for word in column] for column in columns]
-        labels = np.array([row[1] for row in rows], dtype=np.int64)
-        train, dev, test = map(len, by_part.values())
-        examples = ProbeData(np.hstack(features), labels, train=train, dev=dev)
-        scores[f"{probe}.logistic.test"] = linear_probe(examples, device=device).test
-        if probe in HIDDEN:
-            perceptron = mlp_probe(examples, layers=1, dropout=0.5, seed=seed, device=device)
-            scores[f"{probe}.mlp.test"] = perceptron.test
-        majority = labels[-test:] == np.bincount(labels[:train]).argmax()
-        scores[f"{probe}.majority.test"] = 100.0 * float(majority.mean())
+    for probe in probes:
+        questions = make_questions(probe, sentences, seed)
+        texts, labels, *words = (questions[column].tolist() for column in questions)
+        features = np.hstack([vectors.rows(texts), *(look_up(model, column)[0] for column in words)])
+        train, dev = ((questions.index == part).sum() for part in ("train", "dev"))
+        examples = ProbeData(features, np.array(labels), train=train, dev=dev)
+        accuracies = fit_probes(examples, layers=1, seed=seed, device=options.get("device"))
+        scores |= {f"{probe}.{name}.test": accuracy for name, accuracy in accuracies.items()}
     return scores
-
-
-report_probes = make_command(evaluate_probes, NOTES)

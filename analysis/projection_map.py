@@ -1,10 +1,10 @@
 """A map of labelled sentences: a plot of their vectors in two dimensions by t-SNE (GenSen's figure 1).
 
-    min KL(P || Q),   p_ij by Gaussians of the given perplexity around x_i,   q_ij ~ 1 / (1 + |y_i - y_j|^2)
+    min KL(P || Q),   p_ij by Gaussians of a perplexity of 30 around x_i,   q_ij ~ 1 / (1 + |y_i - y_j|^2)
 
 van der Maaten and Hinton (2008), in scikit-learn's implementation. Lines of the file are label, tab, text. Vectors
-are scaled to length 1, so that distances order pairs as cosines do. Vectors wider than 50 are first reduced to
-their first 50 principal components, as in that paper's section 4.2 (30 there).
+are scaled to length 1, so that distances order pairs as cosines do, and reduced to their first 50 principal
+components, as in that paper's section 4.2 (30 there). The perplexity is less for fewer than 121 sentences.
 
 A t-SNE map shows neighbourhoods. Sizes of clusters and distances between them mean nothing, and clusters appear
 even in noise. So an evaluation also computes how often a sentence has the majority label of its nearest
@@ -16,107 +16,62 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import cycle, product
 from pathlib import Path
-from typing import Annotated, NamedTuple, Unpack
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from pydantic import Field
 
 from analysis import plots
 from analysis.models import Model
 from analysis.quick import normalise
-from analysis.reports import ReportOptions, make_command
-from data.display import printable
-from data.errors import UserError, reading
-from data.randomness import EVALUATED_SPLIT, generator
+from analysis.reports import ReportOptions, read_columns
 from data.ranges import Count, Seed
-from data.sources.reading import lines
 
+COLUMNS = {"label": str, "text": str}
 PERPLEXITY = 30.0
 COMPONENTS = 50
 NEIGHBOURS = 10
-COLOURS = plots.SERIES
-NOTES = (
-    f"Sentences, in percent, with the most frequent label of their {NEIGHBOURS} nearest neighbours, in the "
-    "vectors and in the map; guess: with the most frequent label of all.",
-)
 
 
-class Agreement(NamedTuple):
-    """Share of sentences, in percent, with their neighbours' label: in the vectors, in the map, and by chance."""
-
-    vectors: float
-    map: float
-    guess: float
-
-
-class Labelled(NamedTuple):
-    """n texts and their labels; ``names`` are the sorted distinct labels, so that each keeps its colour."""
-
-    texts: list[str]
-    labels: list[str]
-
-    @property
-    def names(self) -> list[str]:
-        return sorted(set(self.labels), key=lambda name: (int(name) if name.isdecimal() else -1, name))
-
-
-def read(path: Path, labels: Sequence[str] | None = None) -> Labelled:
-    """Reads the distinct sentences of a file, or of some of its labels.
+def read_labelled(path: Path) -> pd.DataFrame:
+    """Reads the distinct sentences of a file: columns label and text.
 
     Raises:
-        UserError: if a line has no tab, or there is no sentence of a label.
+        UserError: if the lines are not label, tab, text.
     """
-    labels_by_text: dict[str, str] = {}
-    for number, line in lines(path):
-        if line.strip():
-            with reading("line of label, tab, text", f"{path}:{number}"):
-                label, text, *_ = line.rstrip("\r\n").split("\t")
-            if text.strip() and (not labels or label in labels):
-                labels_by_text.setdefault(text, label)
-    if missing := {*(labels or ())} - {*labels_by_text.values()}:
-        raise UserError(f"{path} has no {', '.join(sorted(missing))}", key="labels")
-    return Labelled([*labels_by_text], [*labels_by_text.values()])
+    return read_columns(path, COLUMNS, names=[*COLUMNS]).drop_duplicates("text")
 
 
-def take_sample(data: Labelled, size: int, seed: int) -> Labelled:
-    """Samples ``size`` sentences, in the file's order; labels keep their shares, at least one sentence each."""
-    if size >= len(data.texts):
-        return data
-    rng = generator(EVALUATED_SPLIT, seed)
-    labels = np.array(data.labels)
-    groups = [np.flatnonzero(labels == name) for name in data.names]
-    shares = np.array([size * len(group) / len(labels) for group in groups])
-    counts = np.maximum(1, shares.astype(int))
-    counts[np.argsort(counts - shares, kind="stable")[: max(0, size - counts.sum())]] += 1
-    chosen = [rng.permutation(group)[:count] for group, count in zip(groups, counts, strict=True)]
-    places = sorted(np.concatenate(chosen).tolist())
-    return Labelled([data.texts[i] for i in places], [data.labels[i] for i in places])
+def take_sample(sentences: pd.DataFrame, size: int, seed: int) -> pd.DataFrame:
+    """Samples at most ``size`` sentences, in their order."""
+    return sentences.sample(min(size, len(sentences)), random_state=seed).sort_index()
 
 
 def place_sentences(
-    vectors: np.ndarray, labels: Sequence[str], *, perplexity: float = PERPLEXITY, seed: int = 0
-) -> tuple[np.ndarray, Agreement]:
-    """Projects ``vectors`` (n, D) of any length to the map, (n, 2); also returns the agreement of ``labels``.
+    vectors: np.ndarray, labels: Sequence[str], *, seed: int = 0
+) -> tuple[np.ndarray, dict[str, float]]:
+    """Projects vectors to the map, and computes the agreement of labels.
 
-    Raises:
-        UserError: if there are too few sentences for the perplexity.
+    Args:
+        vectors: of shape (n, D) and any length, n >= 2.
+        labels: n labels.
+        seed: seed of the map.
+
+    Returns:
+        The map, of shape (n, 2), and the percentages of ``evaluate_map``.
     """
     from sklearn.decomposition import PCA  # late: takes seconds, and commands check arguments first
     from sklearn.manifold import TSNE
 
-    if len(vectors) <= 3 * perplexity:
-        text = f"must be below a third of the {len(vectors)} sentences, got {perplexity:g}"
-        raise UserError(text, key="perplexity")
-    points = vectors = normalise(vectors)
-    if vectors.shape[1] > COMPONENTS < len(vectors):
-        points = PCA(COMPONENTS, random_state=seed).fit_transform(vectors)
+    vectors = normalise(vectors)
+    points = PCA(min(COMPONENTS, *vectors.shape), random_state=seed).fit_transform(vectors)
+    perplexity = min(PERPLEXITY, (len(vectors) - 1) / 4)
     points = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(points)
     guess = 100.0 * Counter(labels).most_common(1)[0][1] / len(labels)
-    return points, Agreement(compute_agreement(vectors, labels), compute_agreement(points, labels), guess)
+    near, near_on_map = compute_agreement(vectors, labels), compute_agreement(points, labels)
+    return points, {"vectors": near, "map": near_on_map, "guess": guess}
 
 
 def compute_agreement(points: np.ndarray, labels: Sequence[str], k: int = NEIGHBOURS) -> float:
@@ -130,25 +85,19 @@ def compute_agreement(points: np.ndarray, labels: Sequence[str], k: int = NEIGHB
     # No classifier is trained: neighbourhoods are what a t-SNE map keeps.
     from sklearn.neighbors import NearestNeighbors
 
+    names = np.array(labels)
     near = NearestNeighbors(n_neighbors=min(k, len(points) - 1)).fit(points).kneighbors(return_distance=False)
-    majority = [Counter(labels[i] for i in row).most_common(1)[0][0] for row in near]  # of others, without itself
-    return 100.0 * float(np.mean(np.array(majority) == np.array(labels)))
+    majority = [Counter(row).most_common(1)[0][0] for row in names[near]]  # of others, without itself
+    return 100.0 * float(np.mean(names == majority))
 
 
-def scatter(axes: Axes, points: np.ndarray, data: Labelled, size: float = 1.0) -> None:
-    """Draws ``points`` (n, 2) with a colour (and, beyond seven, a shape) per label, named at its median.
-
-    ``size`` scales dots and names; small panels need less than 1.
-    """
-    styles = product(plots.MARKERS, COLOURS)
-    box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1}
-    for name, (shape, colour) in zip(data.names, cycle(styles), strict=False):
-        group = points[np.array(data.labels) == name]
-        dot = size * float(np.clip(110 / np.sqrt(len(points)), 2, 5))
-        axes.plot(*group.T, shape, color=colour, markersize=dot, markeredgewidth=0, alpha=0.75)
+def scatter(axes: Axes, points: np.ndarray, labels: Sequence[str]) -> None:
+    """Draws ``points`` (n, 2) with a colour and a shape per label, named at its median."""
+    for name, style in plots.mark_styles(sorted({*labels}), {}).items():
+        group = points[np.array(labels) == name]
+        axes.plot(*group.T, **style, linestyle="", markersize=3, markeredgewidth=0, alpha=0.75)
         x, y = np.median(group, axis=0)
-        text = axes.text(x, y, printable(name), color=colour, bbox=box, parse_math=False)
-        text.set(ha="center", va="center", fontsize=8 * size, fontweight="bold", zorder=3)
+        axes.text(x, y, name, color=style["color"], ha="center", fontweight="bold")
     axes.set(xticks=[], yticks=[])  # positions in a map have no unit
     axes.spines[:].set_visible(False)
     axes.set_aspect("equal", adjustable="datalim")
@@ -158,9 +107,7 @@ def evaluate_map(
     model: Model,
     *,
     data: str,
-    labels: Sequence[str] | None = None,
     sample: Count = 2000,
-    perplexity: Annotated[float, Field(ge=1)] = PERPLEXITY,
     seed: Seed = 0,
     folder: str = "maps",
     **options: Unpack[ReportOptions],
@@ -170,31 +117,26 @@ def evaluate_map(
     Args:
         model: model that encodes the sentences.
         data: file of labelled sentences.
-        labels: labels that are shown; None: all.
         sample: largest number of sentences.
-        perplexity: perplexity of t-SNE.
         seed: seed of the sample and the map.
         folder: folder of the pictures.
         options: see ``analysis.reports.ReportOptions``.
 
     Returns:
-        The fields of ``Agreement``.
+        Sentences, in percent, with the most frequent label of their ten nearest neighbours, in the "vectors" and
+        in the "map", and with the most frequent label of all ("guess").
 
     Raises:
         UserError: if the data cannot be read, or a picture cannot be written.
     """
     path = Path(data).expanduser()
-    sentences = take_sample(read(path, labels), sample, seed)
-    points, scores = place_sentences(
-        model.rows(sentences.texts), sentences.labels, perplexity=perplexity, seed=seed
-    )
+    sentences = take_sample(read_labelled(path), sample, seed)
+    labels = sentences["label"].tolist()
+    points, scores = place_sentences(model.rows(sentences["text"].tolist()), labels, seed=seed)
     name = f"{path.name.split('.')[0]}-{model.name}"
     with plots.suite_style():
         figure = plots.new_figure(name, f"{len(points):,} sentences", 2 * plots.PANEL)
-        scatter(figure.subplots(), points, sentences)
-    frame = pd.DataFrame({"label": sentences.labels, "x": points[:, 0], "y": points[:, 1]})
+        scatter(figure.subplots(), points, labels)
+    frame = pd.DataFrame({"label": labels, "x": points[:, 0], "y": points[:, 1]})
     plots.save(figure, Path(folder).expanduser() / re.sub(r"[^\w.+-]+", "_", name), frame)
-    return scores._asdict()
-
-
-draw_maps = make_command(evaluate_map, NOTES)
+    return scores

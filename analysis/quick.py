@@ -14,15 +14,15 @@ words, and only ``encode`` is called.
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple
+from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from data.errors import UserError
 from data.randomness import EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, generator
 from data.sentences import split_sentences
 
@@ -36,8 +36,8 @@ PROBE_WORDS = 250_000  # words of held-out text that the probing sentences come 
 TRAIN_SHARE = 2 / 3  # of the documents
 LIMITS = 1200, 600  # sentences of a probing task for training and testing, at most
 MIN_TRAIN, MIN_TEST = 120, 60
-LENGTH_BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))  # words; Conneau et al. (2018)
-BINS = {length: number for number, (low, high) in enumerate(LENGTH_BINS) for length in range(low, high + 1)}
+SENTENCE_WORDS = range(5, 29)
+LENGTH_CLASSES = (5, 9, 13, 17, 21, 26)  # words of the shortest sentences of each; Conneau et al. (2018)
 CONTENT_WORDS = 20
 FUNCTION_WORDS = 100  # the most frequent words, excluded from word content
 L2 = 0.03  # of a probe's classifier, for standardised features
@@ -46,62 +46,19 @@ VERSION = 2  # of the probes' classifier, in quick.json; files of the first have
 
 Scores = Mapping[str, float | None]
 Parts = Sequence[list[str]]  # sentences for training and for testing
-Labelled = list[tuple[int, str]]  # class and sentence
+Labels = dict[str, int]  # class by sentence
 
 
-class Label(NamedTuple):
-    """Key of a score in quick.json, its name in tables, and its definition."""
-
-    key: str
-    label: str
-    definition: str
-
-
-# Percentages, of which more is better.
-PERCENTAGES = (
-    Label(
-        "recall@1",
-        "recall@1",
-        f"Share of anchors (spans of {SPAN_WORDS[0]} to {SPAN_WORDS[1]} words) whose positive, a nearby span of "
-        "the same document, is the most similar of all positives by cosine. Ties count as errors.",
-    ),
-    Label("recall@5", "recall@5", "Share of anchors whose positive is among the five most similar."),
-    Label(
-        "probe_length",
-        "probe: sentence length",
-        "Accuracy of a linear classifier that predicts from the sentence vector which of "
-        f"{len(LENGTH_BINS)} ranges of length the sentence falls into.",
-    ),
-    Label(
-        "probe_word_content",
-        "probe: word content",
-        "Accuracy of a linear classifier that predicts from the sentence vector which of "
-        f"{CONTENT_WORDS} words of medium frequency the sentence contains.",
-    ),
-    Label(
-        "probe_bigram_shift",
-        "probe: bigram shift",
-        "Accuracy of a linear classifier that predicts from the sentence vector whether two adjacent words of the "
-        "sentence were swapped.",
-    ),
-)
-# Measures of the vector space, of which smaller is better, but only both together.
-GEOMETRY = (
-    Label(
-        "alignment",
-        "alignment",
-        "Mean squared distance between the unit vectors of an anchor and its positive; smaller is better.",
-    ),
-    Label(
-        "uniformity",
-        "uniformity",
-        "Logarithm of the mean Gaussian similarity of two anchors' unit vectors; smaller is better: the vectors "
-        "are then spread more evenly. It trades off against alignment, so neither is ranked on its own.",
-    ),
-)
-
-
-LABELS = {label.key: label for label in (*PERCENTAGES, *GEOMETRY)}
+# Names of the scores in tables by their keys in quick.json; page.html defines them.
+PERCENTAGES = {  # more is better
+    "recall@1": "recall@1",
+    "recall@5": "recall@5",
+    "probe_length": "probe: sentence length",
+    "probe_word_content": "probe: word content",
+    "probe_bigram_shift": "probe: bigram shift",
+}
+GEOMETRY = {"alignment": "alignment", "uniformity": "uniformity"}  # less is better, but only of both together
+LABELS = PERCENTAGES | GEOMETRY
 
 
 def evaluate(encoder: Any, texts: Sequence[str], *, seed: int) -> dict[str, float | None]:
@@ -115,39 +72,27 @@ def evaluate(encoder: Any, texts: Sequence[str], *, seed: int) -> dict[str, floa
     Returns:
         The scores of ``LABELS``, and the number of questions behind them: ``n_pairs``, and ``n_probe_*`` (test
         sentences). A score with too few questions is None.
-
-    Raises:
-        UserError: if a vector is not finite.
     """
-    import pandas as pd  # late, as the next: commands check keys first
+    from analysis.senteval.classifiers.probe import ProbeData, linear_probe  # late: commands check keys first
 
-    from analysis.senteval.classifiers.probe import ProbeData, linear_probe
-
-    pairs = draw_pairs(texts, generator(EVALUATED_PAIRS, seed))
-    documents = split_documents(texts, generator(EVALUATED_SPLIT, seed))
-    parts = [[text for text in split_sentences(part) if len(text.split()) in BINS] for part in documents]
+    spans = draw_pairs(texts, generator(EVALUATED_PAIRS, seed))
+    parts = draw_sentences(texts, generator(EVALUATED_SPLIT, seed))
     probes = {key: make_questions(key, parts, generator(PROBE, seed, number)) for number, key in enumerate(PROBES)}
 
     # One call for all, so that the encoder can sort everything by length; equal sentences are encoded once.
-    asked = (text for questions in probes.values() for part in questions for _, text in part)
-    distinct = [*dict.fromkeys([*pairs[0], *pairs[1], *asked])]
-    vectors = pd.DataFrame(np.asarray(encoder.encode(distinct)), index=distinct, dtype=np.float64)
-    if not np.isfinite(vectors.to_numpy()).all():
-        hint = "Try a smaller optimizer.lr."
-        raise UserError("the encoder's vectors are not finite, as its training diverged", hint=hint)
+    distinct = [*dict.fromkeys(chain(*spans, *chain(*probes.values())))]
+    vectors = dict(zip(distinct, np.asarray(encoder.encode(distinct)), strict=True))
 
-    scores: dict[str, float | None] = dict.fromkeys(LABELS)
-    scores["n_pairs"] = len(pairs[0])
-    if len(pairs[0]) >= MIN_PAIRS:
-        first, second = (normalise(vectors.loc[spans].to_numpy()) for spans in pairs)
-        scores |= {f"recall@{k}": recall(first, second, k) for k in RANKS}
-        scores |= {"alignment": alignment(first, second), "uniformity": uniformity(first)}
+    scores: dict[str, float | None] = {**dict.fromkeys(LABELS), "n_pairs": len(spans[0])}
+    if len(spans[0]) >= MIN_PAIRS:
+        anchors, positives = (normalise(np.array([vectors[span] for span in side], float)) for side in spans)
+        scores |= {f"recall@{k}": recall(anchors, positives, k) for k in RANKS}
+        scores |= {"alignment": alignment(anchors, positives), "uniformity": uniformity(anchors)}
     for key, (train, test) in probes.items():
         scores[f"n_{key}"] = len(test)
         if len(train) >= MIN_TRAIN and len(test) >= MIN_TEST:
-            labels, sentences = map(list, zip(*train, *test, strict=True))
-            features = vectors.loc[sentences].to_numpy(np.float32, copy=True)
-            examples = ProbeData(features, np.array(labels), train=len(train))
+            features = np.array([vectors[sentence] for sentence in (*train, *test)], np.float32)
+            examples = ProbeData(features, np.array([*train.values(), *test.values()]), train=len(train))
             scores[key] = linear_probe(examples, l2=[L2], updates=UPDATES).test
     return scores
 
@@ -157,10 +102,12 @@ def chance_levels(scores: Scores) -> dict[str, float | None]:
 
     The chance level of a held-out loss is that of predicting from unigram frequencies only (``<loss>_unigram``).
     """
-    levels = {key.removesuffix("_unigram"): value for key, value in scores.items() if key.endswith("_unigram")}
-    if pairs := scores.get("n_pairs"):
-        levels |= {f"recall@{k}": min(100.0, 100.0 * k / pairs) for k in RANKS}
-    return levels | {key: 100.0 / classes for key, (_, classes) in PROBES.items()}
+    pairs = scores.get("n_pairs")
+    return {
+        **{key.removesuffix("_unigram"): value for key, value in scores.items() if key.endswith("_unigram")},
+        **{f"recall@{k}": min(100.0, 100.0 * k / pairs) for k in RANKS if pairs},
+        **{key: 100.0 / classes for key, (_, classes) in PROBES.items()},
+    }
 
 
 # Retrieval and geometry
@@ -181,8 +128,7 @@ def draw_pairs(texts: Sequence[str], rng: Generator) -> list[list[str]]:
     for index in rng.permutation(len(documents))[:MAX_PAIRS]:
         words = documents[index]
         count = min(-(-MAX_PAIRS // len(documents)), max(1, len(words) // STRETCH_WORDS))
-        for number in range(count):
-            start, end = (len(words) * bound // count for bound in (number, number + 1))
+        for start, end in pairwise(len(words) * np.arange(count + 1) // count):
             first, second = rng.integers(low, high, size=2, endpoint=True)
             gap = rng.integers(MAX_GAP, endpoint=True)
             start += rng.integers(end - start - first - gap - second, endpoint=True)
@@ -219,8 +165,12 @@ def uniformity(vectors: np.ndarray) -> float:
 # Probing
 
 
-def split_documents(texts: Sequence[str], rng: Generator) -> tuple[list[str], list[str]]:
-    """Splits documents for training and testing a probe, and cuts them to PROBE_WORDS words in all."""
+def draw_sentences(texts: Sequence[str], rng: Generator) -> Parts:
+    """Draws sentences of SENTENCE_WORDS words from PROBE_WORDS words of text.
+
+    Returns:
+        The sentences for training and those for testing, from different documents.
+    """
     documents, remaining = [], PROBE_WORDS
     for index in rng.permutation(len(texts)):
         words = texts[index].split()[: max(400, PROBE_WORDS // len(texts))][:remaining]
@@ -228,65 +178,71 @@ def split_documents(texts: Sequence[str], rng: Generator) -> tuple[list[str], li
             documents.append(" ".join(words))
         remaining -= len(words)
     cut = round(TRAIN_SHARE * len(documents))
-    return documents[:cut], documents[cut:]
+    parts = map(split_sentences, (documents[:cut], documents[cut:]))
+    return [[text for text in part if len(text.split()) in SENTENCE_WORDS] for part in parts]
 
 
-def label_length(parts: Parts, rng: Generator) -> list[Labelled]:
-    """Labels sentences with the bin of their number of words."""
-    return [[(BINS[len(text.split())], text) for text in part] for part in parts]
+def label_length(part: Sequence[str], parts: Parts, rng: Generator) -> Labels:
+    """Labels sentences with the class of their number of words."""
+    return {text: bisect(LENGTH_CLASSES, len(text.split())) - 1 for text in part}
 
 
-def label_content(parts: Parts, rng: Generator) -> list[Labelled]:
+def label_content(part: Sequence[str], parts: Parts, rng: Generator) -> Labels:
     """Labels sentences with the only one of CONTENT_WORDS words of medium frequency that they contain."""
-    words = [[({*re.findall(r"[a-z]{3,}", text.lower())}, text) for text in part] for part in parts]
-    train, test = (Counter(word for known, _ in part for word in known) for part in words)
+    train, test = (Counter(chain(*map(list_words, sentences))) for sentences in parts)
     total = train + test
     ranked = sorted(total, key=lambda word: (-total[word], word))[FUNCTION_WORDS:]
     ranked.sort(key=lambda word: -min(train[word] / 2, test[word]))  # as LIMITS
-    labels = {word: number for number, word in enumerate(sorted(ranked[:CONTENT_WORDS]))}
-    return [
-        [(labels[hits.pop()], text) for known, text in part if len(hits := known & labels.keys()) == 1]
-        for part in words
-    ]
+    chosen = sorted(ranked[:CONTENT_WORDS])
+    words = {text: list_words(text).intersection(chosen) for text in part}
+    return {text: chosen.index(known.pop()) for text, known in words.items() if len(known) == 1}
 
 
-def label_order(parts: Parts, rng: Generator) -> list[Labelled]:
+def list_words(text: str) -> set[str]:
+    """Returns the words of three letters and more, in lower case."""
+    return {*re.findall(r"[a-z]{3,}", text.lower())}
+
+
+def label_order(part: Sequence[str], parts: Parts, rng: Generator) -> Labels:
     """Swaps two adjacent words in every second sentence, in random order, and labels it with 1, the others with 0.
 
     The first word and words with a capital or punctuation are never swapped, as they would give the swap away.
     """
-    labelled: list[Labelled] = [[] for _ in parts]
-    for examples, part in zip(labelled, parts, strict=True):
-        usable = [(words, places) for words in map(str.split, part) if (places := swappable(words))]
-        for rank, index in enumerate(rng.permutation(len(usable))):
-            words, places = usable[index]
-            if rank % 2:
-                at = places[rng.integers(len(places))]
-                words[at : at + 2] = words[at + 1], words[at]
-            examples.append((rank % 2, " ".join(words)))
-    return labelled
+    usable = [*filter(swappable, map(str.split, part))]
+    labels = {}
+    for rank, index in enumerate(rng.permutation(len(usable))):
+        words = usable[index]
+        if rank % 2:
+            at = rng.choice(swappable(words))
+            words[at : at + 2] = words[at + 1], words[at]
+        labels[" ".join(words)] = rank % 2
+    return labels
 
 
 def swappable(words: Sequence[str]) -> list[int]:
     """Returns positions i > 0 such that words i and i + 1 differ and are both plain lower-case words."""
-    pairs = enumerate(pairwise(words))
-    return [i for i, (a, b) in pairs if i and a != b and (a + b).isalpha() and a.islower() and b.islower()]
+    return [
+        place
+        for place, (a, b) in enumerate(pairwise(words))
+        if place and a != b and (a + b).isalpha() and a.islower() and b.islower()
+    ]
 
 
-def make_questions(probe: str, parts: Parts, rng: Generator) -> list[Labelled]:
+def make_questions(probe: str, parts: Parts, rng: Generator) -> list[Labels]:
     """Draws random sentences of a probing task for each part: of each class as many as the rarest has, at most."""
     label, classes = PROBES[probe]
     drawn = []
-    for examples, limit in zip(label(parts, rng), LIMITS, strict=True):
-        groups = [[each for each in dict.fromkeys(examples) if each[0] == number] for number in range(classes)]
+    for labels, limit in zip([label(part, parts, rng) for part in parts], LIMITS, strict=True):
+        groups = [[text for text in labels if labels[text] == number] for number in range(classes)]
         count = min(limit // classes, *map(len, groups))
-        drawn.append([group[index] for group in groups for index in rng.permutation(len(group))[:count]])
+        texts = [group[index] for group in groups for index in rng.permutation(len(group))[:count]]
+        drawn.append({text: labels[text] for text in texts})
     return drawn
 
 
 # Function that labels sentences, and number of classes. The position is the number of a task's random stream.
 PROBES = {
-    "probe_length": (label_length, len(LENGTH_BINS)),
+    "probe_length": (label_length, len(LENGTH_CLASSES)),
     "probe_word_content": (label_content, CONTENT_WORDS),
     "probe_bigram_shift": (label_order, 2),
 }

@@ -8,47 +8,32 @@ row a score.
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from operator import itemgetter
+from collections.abc import Iterable, Mapping, Sequence
+from glob import glob
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from analysis import plots
-from analysis.bootstrap import compare_results, t_half_width
+from analysis.bootstrap import compare_results, shared_tasks, t_half_width
 from analysis.model_names import CONFIG, Names, run_folder, split_members
 from analysis.runs import comparable
-from analysis.senteval.averages import AVERAGES, LISTED
-from analysis.senteval.records import (
-    FILE,
-    PUBLISHED,
-    Record,
-    Results,
-    headlines,
-    incomparable,
-    read_results,
-)
+from analysis.senteval.averages import AVERAGES, average
+from analysis.senteval.records import FILE, flat_scores, read_results
 from analysis.senteval.tasks import find
-from analysis.tables import Format, show
+from analysis.tables import Format, render
 from data.display import flatten
 from data.errors import UserError, reading
 from data.files import read_yaml
-from data.ranges import Count, Seed
 
 PAPER_TABLES = Path(__file__).with_name("paper_tables")
-Split = Literal["test", "dev"]
 
 
-@cache
-def read_table(name: str) -> tuple[dict[str, str], ...]:
-    """Reads a CSV of ``analysis/paper_tables``: rows from column to text, as printed."""
-    with (PAPER_TABLES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(csv.DictReader(file))
+def read_table(name: str) -> pd.DataFrame:
+    """Reads a CSV of ``analysis/paper_tables``: texts as printed."""
+    return pd.read_csv(PAPER_TABLES / f"{name}.csv", dtype=str, keep_default_na=False)
 
 
 def paper_rows(paper: str, split: str) -> pd.DataFrame:
@@ -56,73 +41,48 @@ def paper_rows(paper: str, split: str) -> pd.DataFrame:
 
     The rows are named by (model, block of the table); printed averages are in columns of their names.
     """
-    tables = [pd.DataFrame(read_table(path.stem)) for path in sorted(PAPER_TABLES.glob(f"{paper}_[St]*.csv"))]
+    tables = [read_table(path.stem) for path in sorted(PAPER_TABLES.glob(f"{paper}_[St]*.csv"))]
     rows = pd.concat(tables).query("split == @split").set_index(["model", "group"])
     numbers = rows.apply(pd.to_numeric, errors="coerce")
     return numbers.groupby(level=[0, 1], sort=False).first().dropna(axis=1, how="all")
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A score of all rows of a frame.
+def select_scores(
+    frame: pd.DataFrame, metrics: Iterable[str], paper: pd.DataFrame | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, str]]:
+    """Selects scores of a wide frame, and a paper's beside them.
 
-    Attributes:
-        values: by row, in percent; NaN where it is missing.
-        label: its name, with the number of tasks of an average if some are missing.
-        whole: False for an average over a part of its tasks.
-        comparable: True if it is of SentEval's complete data and metrics, as printed scores are.
-        tasks: tasks of an average.
-    """
-
-    values: pd.Series
-    label: str
-    whole: bool
-    comparable: bool
-    tasks: tuple[str, ...] = ()
-
-
-def measure(frame: pd.DataFrame, metric: str) -> Measure:
-    """Returns a score of a wide frame, of an average over the tasks that all rows have which have any.
-
-    Args:
-        frame, metric: see ``score``.
-    """
-    foreign = {task for task in PUBLISHED if not frame.get(f"{task}.comparable", pd.Series()).dropna().all()}
-    task = metric.partition(".")[0]
-    if metric not in AVERAGES:
-        label = metric + " (not comparable)" * (task in foreign)
-        return Measure(score(frame, metric), label, True, task in PUBLISHED and task not in foreign)
-    rule = AVERAGES[metric]
-    keys = [item for group in rule.groups for item in group.items()]
-    rows = pd.DataFrame({task: score(frame, f"{task}.{name}") for task, name in keys}).dropna(how="all")
-    tasks = tuple(rows.dropna(axis=1)) if len(rows) else ()
-    whole = len(tasks) == len(keys)
-    label = f"mean of {'' if whole else f'{len(tasks)} of '}{rule.title}"
-    return Measure(score(frame, metric, tasks), label, whole, bool(tasks) and foreign.isdisjoint(tasks), tasks)
-
-
-def score(frame: pd.DataFrame, metric: str, tasks: Collection[str] = PUBLISHED) -> pd.Series:
-    """Returns a score of a wide frame by row, NaN where a part of it is missing.
+    Averages are over the tasks that all rows of ours have which have any of them.
 
     Args:
         frame: the wide frame.
-        metric: a column, "<Task>.<metric>+<metric>" for the mean of two, or a name of ``AVERAGES``.
-        tasks: those that an average is over. A printed average counts only if it is over all.
+        metrics: columns, and names of ``AVERAGES``.
+        paper: wide frame of printed scores. A printed average counts only if it is over the same tasks as ours.
+
+    Returns:
+        A frame of our scores and one of the paper's, with a column for each metric, NaN where a score is missing
+        or ours are not comparable with the paper's; and labels of the metrics.
     """
-    if metric not in AVERAGES:
-        task, dot, names = metric.partition(".")
-        parts = [frame.get(task + dot + name, pd.Series(np.nan, frame.index)) for name in names.split("+")]
-        return sum(part.astype(float) for part in parts) / len(parts)
-    rule, means = AVERAGES[metric], []
-    for group in rule.groups:
-        columns = {
-            task: score(frame, f"{task}.{name}") - rule.baseline.get(task, 0)
-            for task, name in group.items()
-            if task in tasks
-        }
-        means.append(pd.DataFrame(columns, frame.index).mean(axis=1, skipna=False))
-    values = sum(means) / len(means)
-    return frame[metric].fillna(values) if metric in frame and {*rule.tasks} <= {*tasks} else values
+    paper, count = pd.DataFrame() if paper is None else paper, len(frame)
+    everything, columns, labels = pd.concat([frame, paper], ignore_index=True), {}, {}
+
+    def column(*key: str) -> pd.Series:
+        return everything.get(".".join(key), pd.Series(np.nan, everything.index)).astype(float)
+
+    for metric in metrics:
+        values, label, tasks = column(metric), metric.removesuffix(".test"), [metric.partition(".")[0]]
+        if rule := AVERAGES.get(metric):
+            tests = frame.reindex(columns=[f"{task}.test" for task in rule.tasks])
+            tasks = [*tests.dropna(how="all").dropna(axis=1).columns.str.removesuffix(".test")]
+            whole = len(tasks) == len(rule.tasks)
+            computed = pd.Series(average(rule, column, tasks), everything.index)
+            values = values.fillna(computed) if whole else computed
+            label = metric if whole else f"{metric} ({len(tasks)} of {len(rule.tasks)})"
+        if frame.reindex(columns=[f"{task}.comparable" for task in tasks]).eq(False).any(axis=None):
+            values[count:], label = np.nan, f"{label} (not comparable)"
+        columns[metric], labels[metric] = values, label
+    table = pd.DataFrame(columns, everything.index)
+    return table[:count].set_axis(frame.index), table[count:].set_axis(paper.index), labels
 
 
 def tidy(frame: pd.DataFrame, scores: Mapping[str, str]) -> pd.DataFrame:
@@ -130,334 +90,204 @@ def tidy(frame: pd.DataFrame, scores: Mapping[str, str]) -> pd.DataFrame:
 
     Args:
         frame: the wide frame of a sweep.
-        scores: panel to metric, as ``score`` takes it.
+        scores: panel to metric, as ``select_scores`` takes it.
     """
-    labels = frame.loc[:, :"run"]
-    panels = [labels.assign(panel=panel, score=measure(frame, metric).values) for panel, metric in scores.items()]
+    labels, (ours, _, _) = frame.loc[:, :"run"], select_scores(frame, scores.values())
+    panels = [labels.assign(panel=panel, score=ours[metric]) for panel, metric in scores.items()]
     return pd.concat(panels, ignore_index=True).dropna(subset="score", ignore_index=True)
 
 
-def printed_scores(paper: str, split: str, measures: Mapping[str, Measure]) -> pd.DataFrame:
-    """Returns a paper's scores, a row a model and a column for each label of our measures by metric.
+def tabulate(
+    frame: pd.DataFrame, metrics: Iterable[str], paper: pd.DataFrame | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Returns our scores and printed ones as ``select_scores`` does, in columns named by labels.
 
-    An average is over the same tasks as ours.
+    Scores that no row of ours has, and rows without scores, are left out.
     """
-    frame = paper_rows(paper, split)
-    columns = {ours.label: score(frame, metric, ours.tasks) for metric, ours in measures.items()}
-    return pd.DataFrame(columns).droplevel(1).rename_axis("model")
+    ours, printed, labels = select_scores(frame, metrics, paper)
+    ours = ours.dropna(axis=1, how="all")
+    return ours.rename(columns=labels), printed[ours.columns].dropna(how="all").rename(columns=labels)
 
 
-def flat_scores(records: Mapping[str, Record]) -> dict[str, float]:
-    """Returns the numbers of records as a row of a wide frame."""
-    rows = {
-        task: {**dict(record), "comparable": not incomparable(task, record)} for task, record in records.items()
-    }
-    return {key: value for key, value in flatten(rows) if isinstance(value, (int, float))}
-
-
-def read_frame(paths: Sequence[str], by: Sequence[str] = ()) -> pd.DataFrame:
+def read_frame(paths: Sequence[str]) -> pd.DataFrame:
     """Reads results as a frame: a row (model, protocol, seed) for each, columns (task, metric).
 
     Args:
-        paths, by: see ``read_named``.
+        paths: see ``read_named``.
 
     Raises:
         UserError: if one cannot be read.
     """
-    frame = to_frame(read_named(paths, by))
-    keys = [(task, metric) for task, _, metric in frame.columns.str.partition(".")]
-    return frame.set_axis(pd.MultiIndex.from_tuples(keys, names=["task", "metric"]), axis=1)
+    frame = flatten_results(read_named(paths))
+    frame.columns = frame.columns.str.split(".", n=1, expand=True).set_names(["task", "metric"])
+    return frame
 
 
-def to_frame(results: Sequence[Results]) -> pd.DataFrame:
-    """Returns the wide frame of results, with rows (model, protocol, seed); seeds of no run count from 1."""
-    index: list[tuple[Any, ...]] = []
-    for one in results:
-        name = one.model.get("name"), one.protocol
-        number = sum(row[:2] == name for row in index) + 1
-        index.append((*name, _configs(one)[0].get("seed", number)))
-    names = ["model", "protocol", "seed"]
-    return pd.DataFrame([flat_scores(one.tasks) for one in results], pd.MultiIndex.from_tuples(index, names=names))
+def flatten_results(results: pd.Series) -> pd.DataFrame:
+    """Returns the wide frame of results."""
+    return pd.DataFrame([flat_scores(result.tasks) for result in results], results.index)
 
 
-def read_named(paths: Sequence[str], by: Sequence[str] = (), tasks: Sequence[str] | None = None) -> list[Results]:
-    """Reads results, each under its model's name or another one.
+def read_named(paths: Sequence[str], tasks: Sequence[str] | None = None) -> pd.Series:
+    """Reads results as a series of ``Results`` by model, protocol and seed; seeds of no run count from 1.
+
+    ``model["run"]`` is the configuration of the run whose encoder was evaluated, {} for other models.
 
     Args:
-        paths: FOLDER or NAME=FOLDER; "*" and "?" in a folder stand for any letters.
-        by: keys of the runs' configurations ("objective.task"), whose values name results without a NAME.
+        paths: FOLDER, or NAME=FOLDER to rename its model; "*" and "?" in a folder stand for any letters.
         tasks: names of tasks that are read; None: all.
 
     Raises:
-        UserError: if no folder matches, or one cannot be read.
+        UserError: if no folder matches, one cannot be read, or results of one name are of runs that differ in more
+            than their seed.
     """
-    results, names = [], {task.name for task in find(tasks)}
+    chosen, rows = find(tasks), []
     for text in paths:
-        name, _, path = ("", "", text) if Path(text).exists() else text.rpartition("=")
-        folders = [Path(path)]
-        if not folders[0].exists():
-            root = folders[0].anchor
-            folders = sorted(file.parent for file in Path(root).glob(f"{path.removeprefix(root)}/{FILE}"))
-        if not folders:
-            raise UserError("no folder with results", key=path)
-        for one in map(read_results, folders):
-            one.model["name"] = name or run_label(one, by) or str(one.model.get("name"))
-            one.tasks = {task: record for task, record in one.tasks.items() if task in names}
-            results.append(one)
-    return results
+        name, _, folder = text.rpartition("=")
+        files = sorted(glob(f"{folder}/{FILE}"))  # noqa: PTH207  # Path.glob takes no absolute patterns
+        if not files:
+            raise UserError("no folder with results", key=folder)
+        for result in map(read_results, files):
+            member = split_members(str(result.model.get("path")))[0]
+            run = run_folder(str(result.folder)) or run_folder(member)
+            config = read_yaml(run / CONFIG) if run else {}
+            settings = str(comparable(config) | {"seed": None})
+            result.model |= {"name": name or str(result.model.get("name")), "run": config}
+            result.tasks = {task.name: result.tasks[task.name] for task in chosen if task.name in result.tasks}
+            rows.append((result.model["name"], result.protocol, config.get("seed"), settings, result))
+    frame = pd.DataFrame(rows, columns=["model", "protocol", "seed", "settings", "result"])
+    groups = frame.groupby(["model", "protocol"], sort=False)
+    frame = frame.assign(seed=frame["seed"].fillna(groups.cumcount() + 1), group=groups.ngroup())
+    if (groups["settings"].nunique() > 1).any():
+        raise UserError("different experiments have one name", key="results", hint="Name them: NAME=FOLDER.")
+    return frame.sort_values(["group", "seed"], kind="stable").set_index(["model", "protocol", "seed"])["result"]
 
 
-def run_label(results: Results, keys: Sequence[str]) -> str:
-    """Returns the values of a run's configuration at dotted keys, as "D 2"; keys that it lacks are left out."""
-    config = dict(flatten(_configs(results)[0])) if keys else {}
-    return " ".join(str(config[key]) for key in keys if config.get(key) is not None)
+def headline_scores(results: pd.Series) -> pd.DataFrame:
+    """Returns the scores that tables show (``Results.scores``), by model, protocol and seed."""
+    return pd.DataFrame([result.scores for result in results], results.index, dtype=float)
 
 
-def _configs(results: Results) -> list[dict[str, Any]]:
-    """Reads the configurations of the runs whose encoders were evaluated; {"model": name} for other models."""
-    members, folder = split_members(str(results.model.get("path"))), results.folder
-    runs = [folder] if folder and (folder / CONFIG).is_file() else [run_folder(member) for member in members]
-    with reading("run configuration", folder or members[0]):
-        return [dict(read_yaml(run / CONFIG)) if run else {"model": members} for run in runs]
+def average_seeds(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Returns means over the rows of a model and protocol, and halves of their 95 % intervals (Student's t).
 
-
-def group_results(results: Sequence[Results]) -> dict[tuple[str, str], list[Results]]:
-    """Groups results by model and protocol, in the order of their runs' seeds.
-
-    Raises:
-        UserError: if results of one name are of different experiments: runs differ in more than their seed, or the
-            encoders or their pooling and layers differ.
-    """
-    groups: dict[tuple[str, str], list[tuple[int, Results]]] = {}
-    settings: dict[tuple[str, str], Any] = {}
-    for one in results:
-        key, configs = (str(one.model.get("name")), one.protocol), _configs(one)
-        runs = [comparable(config) | {"seed": None} for config in configs]
-        facts = runs, [one.model.get(name) for name in ("pooling", "layers", "vectors")]
-        if settings.setdefault(key, facts) != facts:
-            text = f"{groups[key][0][1].folder} and {one.folder} are of different experiments"
-            raise UserError(text, key=f"results: {key[0]}", hint="Give them different names.")
-        groups.setdefault(key, []).append((configs[0].get("seed", 0), one))
-    return {key: [one for _, one in sorted(group, key=itemgetter(0))] for key, group in groups.items()}
-
-
-def common_tasks(results: Sequence[Results]) -> list[str]:
-    """Returns the tasks of results, in SentEval's order.
-
-    Raises:
-        UserError: if protocols, tasks or their files differ.
-    """
-    first = results[0]
-    for one in results:
-        files = [{task: record.files for task, record in each.tasks.items()} for each in (one, first)]
-        if one.protocol != first.protocol or files[0] != files[1]:
-            raise UserError(f"another protocol, other tasks or files than {first.folder}", key=str(one.folder))
-    return [*first.tasks]
-
-
-def tabulate(
-    results: Sequence[Results], papers: Sequence[str] = (), split: Split = "test"
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Returns the scores of models, and those that papers print in the same columns.
-
-    Args:
-        results: of the models.
-        papers: papers whose metrics and averages are the columns. Our scores that are not comparable with them are
-            left out, and averages are over the tasks that all results have; without papers they are complete.
-        split: "test" or "dev".
-
-    Raises:
-        UserError: if there is no score.
-    """
-    if papers:
-        results = [
-            one.model_copy(
-                update={"tasks": {task: it for task, it in one.tasks.items() if not incomparable(task, it)}}
-            )
-            for one in results
-        ]
-    frame = to_frame(results)
-    keys = [column for paper in papers for column in paper_rows(paper, split)] or [
-        f"{task}.{metric}"
-        for one in results
-        for task, record in one.tasks.items()
-        for metric in (headlines(task, record) if split == "test" else ["dev_pearson" if record.mse else "dev"])
-    ]
-    columns = [key for task in PUBLISHED for key in dict.fromkeys(keys) if key.partition(".")[0] == task]
-    for name, rule in AVERAGES.items():
-        shown = {*papers} & {*rule.papers} if papers else name.removesuffix("_dev") in LISTED
-        columns += [name] if shown and rule.split == split else []
-    measures = {}
-    for column in columns:
-        ours = measure(frame, column)
-        if ours.values.notna().any() and (papers or ours.whole):
-            measures[column] = ours
-    if not measures:
-        raise UserError(f"no {split} score that can be shown", key="results")
-    table = pd.DataFrame({ours.label: ours.values for ours in measures.values()})
-    printed = {paper: printed_scores(paper, split, measures).dropna(how="all") for paper in papers}
-    rows = pd.concat(printed, names=["protocol"]).reset_index() if papers else table[:0].reset_index()
-    frames = table, rows.assign(seed="").set_index(table.index.names)
-    return tuple(it.rename(columns=lambda name: name.removesuffix(f".{split}")) for it in frames)
-
-
-def average_seeds(frame: pd.DataFrame, *, interval: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Returns means over the rows of a model and protocol, and their spreads; NaN where one of the rows is NaN.
+    A mean is NaN where one of its rows is NaN, an interval also for a single row.
 
     Args:
         frame: with rows (model, protocol, seed).
-        interval: spreads are half of the means' 95 % intervals (Student's t), otherwise standard deviations.
     """
     groups = frame.groupby(level=["model", "protocol"], sort=False)
-    sizes = groups.size()
-    scale = sizes.map(lambda n: t_half_width(n**-0.5, n - 1)) if interval else sizes**0
-    return groups.mean().where(groups.count().eq(sizes, axis=0)), groups.std().mul(scale, axis=0)
+    factors = groups.size().map(lambda n: t_half_width(1, n - 1))
+    return groups.mean(skipna=False), groups.sem(skipna=False).mul(factors, axis=0)
+
+
+def join_spreads(means: pd.DataFrame, spreads: pd.DataFrame) -> pd.DataFrame:
+    """Returns texts "mean ± spread"; only the mean without a spread, and None without a mean."""
+    texts = means.map("{:.2f}".format) + spreads.map(" ± {:.2f}".format)
+    return texts.replace(" ± nan", "", regex=True).replace("nan", None)
 
 
 def report_table(
     *,
     results: Names,
-    papers: Sequence[Literal["declutr", "declutr_v1", "conssent", "gensen"]] = (),
-    split: Split = "test",
+    paper: Literal["declutr", "declutr_v1", "conssent", "gensen"] | None = None,
+    split: Literal["test", "dev"] = "test",
     tasks: Names | None = None,
-    by: Sequence[str] = (),
-    mean: bool = False,
-    interval: bool = False,
     against: str | None = None,
     format: Format = "text",
-    out: str | None = None,
 ) -> None:
-    """Shows one table of several results.
+    """Shows one table of several results: a row a model, its mean over seeds with half of the 95 % interval (t).
 
     Args:
-        results: folders of results, or NAME=FOLDER; "*" stands for any letters.
-        papers: papers whose printed rows stand below; their protocol is the paper's.
+        results: folders of results, or NAME=FOLDER; "*" stands for any letters. Those of one name are seeds.
+        paper: paper whose metrics are the columns, and whose printed rows stand below. An average is over the
+            tasks that all results have; where ours are not comparable, its column has no printed scores.
         split: "test" or "dev".
         tasks: tasks that are shown; None: all.
-        by: keys of the runs' configurations that name the rows.
-        mean: a row for each name and protocol, with the standard deviation over seeds.
-        interval: the same with half of the mean's 95 % interval (Student's t).
         against: name to which the differences of all others are shown, with 95 % intervals over test examples and
             seeds; see ``bootstrap.compare_results``.
-        format, out: see ``tables.show``.
+        format: see ``tables.render``.
 
     Raises:
         UserError: if results cannot be read, or those of one name are of different experiments.
     """
-    if mean + interval + (against is not None) > 1:
-        raise UserError("mean, interval and against exclude each other", key="mean")
-    stored = read_named(results, by, tasks)
-    groups = group_results(stored) if mean or interval or against else {}
+    named = read_named(results, tasks)
     if against is not None:
-        show_differences(groups, against, format=format, out=out)
+        show_differences(named, against, format)
         return
-    table, printed = tabulate(stored, papers, split)
-    reasons = [
-        f"{task} ({reason})"
-        for one in stored
-        for task, record in one.tasks.items()
-        if (reason := incomparable(task, record))
-    ]
-    start = "Left out, as not comparable" if papers else "Not comparable with printed scores"
-    notes = [f"{start}: {'; '.join(dict.fromkeys(reasons))}"] if reasons else []
-    if groups:
-        table, spread = average_seeds(table, interval=interval)
-        printed = printed.droplevel("seed")
-        name = "95 % interval (t), half" if interval else "standard deviation"
-        notes.append(f"mean ± {name}, over seeds")
-        if format == "csv":
-            table = table.join(spread.add_suffix(".ci95" if interval else ".sd"))
-        else:
-            table = table.map("{:.2f}".format) + spread.map(" ± {:.2f}".format)
-            table = table.replace([" ± nan", "^nan$"], ["", "–"], regex=True)
-    show(pd.concat([table, printed]), format, out, title=f"SentEval, {split}", notes=notes)
+    scores, printed = headline_scores(named), None
+    if paper:
+        rows = paper_rows(paper, split).rename(index=f"{paper}, {{}}".format, level=1)
+        scores, printed = tabulate(flatten_results(named), rows, rows.rename_axis(["model", "protocol"]))
+    means, halves = average_seeds(scores)
+    if format == "csv":
+        means = means.join(halves.dropna(axis=1, how="all").add_suffix(".ci95"))
+    else:
+        means = join_spreads(means, halves)
+    title = f"SentEval, {split}: mean ± half of the 95 % interval (t) over seeds"
+    print(render(pd.concat([means, printed]), format, title=title))
 
 
-def show_differences(groups: Mapping[tuple[str, str], list[Results]], against: str, **options: Any) -> None:
-    """Shows the differences of models to one of them, by the same protocol.
-
-    Args:
-        groups: results by model and protocol.
-        against: name of the model.
-        options: of ``tables.show``.
+def show_differences(results: pd.Series, against: str, format: Format) -> None:
+    """Shows the differences of models to that named ``against``, by the same protocol.
 
     Raises:
         UserError: if there are no two models of one protocol.
     """
-    tables, counts = {}, []
-    for (name, protocol), results in groups.items():
-        others = groups.get((against, protocol), [])
-        if name != against and others:
-            tables[name, protocol] = compare_results(results, others)
-            counts.append(f"{name} {len(results)}, {against} {len(others)}")
+    groups = results.groupby(level=["model", "protocol"], sort=False).agg(list)
+    tables = {
+        (name, protocol): compare_results(group, groups[against, protocol])
+        for (name, protocol), group in groups.items()
+        if name != against and (against, protocol) in groups
+    }
     if not tables:
         raise UserError("must be one of two or more names of one protocol", key="against")
-    notes = [
-        "low, high: 95 % interval over test examples and seeds; without predictions over seeds only (Student's t)",
-        f"results, paired by their seeds' order where as many: {'; '.join(counts)}",
-    ]
-    table = pd.concat(tables, names=["model", "protocol"])
-    show(table.rename(columns={"first": "score", "second": against}), notes=notes, **options)
+    table = pd.concat(tables, names=["model", "protocol"]).rename(columns={"first": "mean", "second": against})
+    notes = ["low, high: 95 % interval over test examples and seeds; without predictions over seeds (Student's t)"]
+    print(render(table, format, notes=notes))
 
 
-def report_differences(
-    *, results: Names, tasks: Names | None = None, seed: Seed = 0, format: Format = "text", out: str | None = None
-) -> None:
+def report_differences(*, results: Names, tasks: Names | None = None, format: Format = "text") -> None:
     """Shows the differences of two results, with 95 % intervals over the test examples.
 
     Args:
-        results: two folders of results, or NAME=FOLDER.
+        results: two folders of results.
         tasks: names of tasks; None: all that both have.
-        seed: of the resamples.
-        format, out: see ``tables.show``.
+        format: see ``tables.render``.
 
     Raises:
         UserError: if they are not two results of one protocol.
     """
-    stored = read_named(results, tasks=tasks)
-    if len(stored) != 2:
-        raise UserError(f"two results are compared, {len(stored)} are named", key="results")
-    title = " − ".join(one.model["name"] for one in stored)
-    show(compare_results(stored[:1], stored[1:], seed), format, out, title=title)
+    with reading("pair of results", "results"):
+        first, second = read_named(results, tasks)
+    print(render(compare_results([first], [second]), format))
 
 
-def draw_results(
-    *, results: Names, tasks: Names | None = None, split: Split = "test", title: str = "", out: str = "results"
-) -> None:
-    """Draws means over seeds with 95 % intervals (t) as ``out``.pdf and .png; writes the numbers to ``out``.csv.
+def draw_results(*, results: Names, tasks: Names | None = None, out: str = "results") -> None:
+    """Draws test means over seeds with 95 % intervals (t) as ``out``.pdf and .png; writes them to ``out``.csv.
 
     Args:
-        results: folders of results, or NAME=FOLDER; "*" stands for any letters.
+        results: folders of results, or NAME=FOLDER; "*" stands for any letters. Those of one name are seeds.
         tasks: tasks that are shown; None: all.
-        split: "test" or "dev".
-        title: of the picture.
         out: path of the files without their endings.
 
     Raises:
         UserError: if results cannot be read, or those of one name are of different experiments.
     """
-    stored = read_named(results, tasks=tasks)
-    group_results(stored)
-    means, halves = average_seeds(tabulate(stored, split=split)[0], interval=True)
+    means, halves = average_seeds(headline_scores(read_named(results, tasks)))
     with plots.suite_style():
-        note = f"Bars: means, with 95 % intervals (t) over seeds; {split}, % or correlation x 100."
-        figure = plots.new_figure(title, note, max(plots.PANEL, 0.22 * means.size))
-        axes = figure.subplots()
-        means.T.plot.barh(ax=axes, xerr=halves.T, capsize=2, color=plots.SERIES)
+        height = max(plots.PANEL, 0.22 * means.size)
+        figure = plots.new_figure(
+            "", "Test, % or correlation x 100: means over seeds, 95 % intervals (t).", height
+        )
+        axes = means.T.plot.barh(ax=figure.subplots(), xerr=halves.T, capsize=2, color=plots.SERIES)
         axes.invert_yaxis()
-        axes.legend([*map(" · ".join, means.index)], loc="upper left", bbox_to_anchor=(1, 1))
-    numbers = means.join(halves.add_suffix(".ci95")).reset_index()
-    print(*plots.save(figure, Path(out).expanduser(), numbers), sep="\n")
+        axes.legend(map(" · ".join, means.index), loc="upper left", bbox_to_anchor=(1, 1))
+    print(*plots.save(figure, Path(out).expanduser(), means.join(halves.add_suffix(".ci95")).reset_index()))
 
 
 def report_ranking(
-    *,
-    results: Names,
-    by: Sequence[str] = ("objective.task",),
-    top: Count = 1,
-    tasks: Names | None = None,
-    format: Format = "text",
-    out: str | None = None,
+    *, results: Names, by: str = "objective.task", tasks: Names | None = None, format: Format = "text"
 ) -> None:
     """Shows results by their mean score on the dev sets (Brahma 2018, section 5), the best of each group first.
 
@@ -465,23 +295,20 @@ def report_ranking(
 
     Args:
         results: folders of results; "*" stands for any letters.
-        by: keys of the runs' configurations that define groups; a run without them is in that of its objective.
-        top: number of each group in the last line.
-        tasks: names of tasks; None: all.
-        format, out: see ``tables.show``.
+        by: key of the runs' configurations that defines groups; a run without it is in that of its objective.
+        tasks: names of tasks; None: all that the results share.
+        format: see ``tables.render``.
 
     Raises:
-        UserError: if results differ in protocol, tasks or files, or have no dev scores.
+        UserError: if protocols differ, or no task is in all results.
     """
-    stored = read_named(results, tasks=tasks)
-    common_tasks(stored)
-    dev = to_frame(stored).filter(regex=r"\.dev$")
-    if dev.empty or dev.isna().any(axis=None):
-        raise UserError("not all have dev scores", key="results")
-    labels = [run_label(one, by) or run_label(one, ["names.objective"]) for one in stored]
-    folders = [str(one.folder) for one in stored]
-    frame = pd.DataFrame({"group": labels, "results": folders, "dev": dev.mean(axis=1).values})
-    frame = frame.sort_values(["group", "dev"], ascending=[True, False], kind="stable")
-    notes = [f"mean of {', '.join(dev.columns)}"]
-    show(frame.set_index(["group", "results"]), format, out, notes=notes)
-    print(f"results=[{','.join(frame.groupby('group').head(top)['results'])}]")
+    rows, named = [], [*read_named(results, tasks)]
+    for result in named:
+        config = dict(flatten(result.model["run"]))
+        dev = {task: result.tasks[task].dev for task in shared_tasks(named)}
+        rows.append({"group": config.get(by, config.get("names.objective")), "results": str(result.folder), **dev})
+    frame = pd.DataFrame(rows).set_index(["group", "results"]).dropna(axis=1, how="all")
+    frame.insert(0, "mean", frame.mean(axis=1, skipna=False))
+    frame = frame.sort_values(["group", "mean"], ascending=[True, False])
+    print(render(frame, format))
+    print(f"results=[{','.join(frame.reset_index().drop_duplicates('group')['results'])}]")

@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
+
+from analysis.model_names import CONFIG, EXPORT
+from analysis.tables import render
 from data.errors import UserError, reading
 from data.files import read_json, read_yaml
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-NAMES = ("objective", "encoder", "corpus", "budget")
 # Settings that may differ between two runs of the same experiment.
 FREE = {
     "names", "evaluation", "run_dir", "resume", "device", "processes", "threads", "workers", "trackers", "cache",
     "log_every", "verbose", "deterministic",
 }  # fmt: skip
-COLUMNS = (
-    *("run", "state", *NAMES, "seed", "weights", "steps", "tokens", "loss", "start.recall@1", "recall@1"),
-    *("senteval", "tasks", "overrides"),
-)
+OVERVIEW = ["run", "state", "steps", "start.recall@1", "recall@1", "senteval"]
 
 
 def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,36 +44,33 @@ def read_run(folder: Path) -> dict[str, Any]:
 
     Returns:
         ``run`` (its name), ``state`` ("finished" or "unfinished"), the names of its ``objective``, ``encoder``,
-        ``corpus`` and ``budget``, ``seed``, ``weights``, ``steps``, ``tokens`` and ``loss`` (None before the first
-        step), ``start``, ``trained`` and ``chance`` (scores of quick.json), ``facts``, ``averages`` (of
-        senteval.json), ``senteval`` (the first of them), ``tasks`` (their number), ``overrides`` of its command,
-        ``environment`` and ``config``.
+        ``corpus`` and ``budget``, ``seed``, ``steps``, ``tokens`` and ``loss`` (None before the first step),
+        ``start``, ``trained``, ``chance``, ``facts`` and ``weights`` (of quick.json), ``averages`` (of
+        senteval.json), ``senteval`` (the first of them), ``environment`` and ``config``.
 
     Raises:
         UserError: if a file is damaged.
     """
     with reading("run", folder):
-        config, journal = read_yaml(folder / "config.yaml"), read_lines(folder / "metrics.jsonl")
+        config, journal = read_yaml(folder / CONFIG), read_lines(folder / "metrics.jsonl")
         quick, senteval, environment = (
             dict(read_json(folder / name)) if (folder / name).exists() else {}
             for name in ("quick.json", "senteval.json", "environment.json")
         )
-        steps = [line for line in journal if "loss" in line] or [{}]
-        averages = dict(senteval.get("averages", {}))
+        last = [{}, *(line for line in journal if "loss" in line)][-1]
+        averages = senteval.get("averages", {})
         return {
             "run": folder.name,
-            "state": "finished" if (folder / "encoder").is_dir() else "unfinished",
-            "weights": config.get("weights"),
-            **dict(config["names"]),
+            "state": "finished" if (folder / EXPORT).is_dir() else "unfinished",
+            **config["names"],
+            "seed": int(config["seed"]),
+            "steps": last.get("step"),
+            "tokens": last.get("tokens"),
+            "loss": last.get("loss"),
             **{key: {} for key in ("start", "trained", "chance", "facts")},
             **quick,
-            **{key: steps[-1].get(key) for key in ("tokens", "loss")},
-            "steps": steps[-1].get("step"),
-            "seed": int(config["seed"]),
-            "averages": averages,
             "senteval": next(iter(averages.values()), None),
-            "tasks": len(senteval.get("tasks", [])),
-            "overrides": " ".join(environment.get("overrides", [])),
+            "averages": averages,
             "environment": environment,
             "config": config,
         }
@@ -85,39 +79,21 @@ def read_run(folder: Path) -> dict[str, Any]:
 def read_runs(*folders: Path) -> pd.DataFrame:
     """Returns a row for each run in ``folders``: run folders, or folders that hold them.
 
-    The columns are ``COLUMNS``, then further scores by their keys ("recall@5"; before training "start.recall@5"),
-    averages by their names, and the keys of the configuration ("optimizer.lr"). A damaged run has the state
-    "broken: <cause>".
+    The columns are the values of ``read_run``: scores by their keys ("recall@5"; before training
+    "start.recall@5"), averages by their names, and the keys of the configuration ("optimizer.lr").
 
     Raises:
-        UserError: if a folder is missing.
+        UserError: if there is no run, or a run is damaged.
     """
-    import pandas as pd
-
-    rows = []
-    for parent in folders:
-        if not parent.is_dir():
-            raise UserError("there is no such folder", key=str(parent))
-        for path in sorted([*parent.glob("config.yaml"), *parent.glob("*/config.yaml")]):
-            try:
-                rows.append(read_run(path.parent))
-            except UserError as error:
-                rows.append({"run": path.parent.name, "state": f"broken: {error.text}"})
-    frame = pd.json_normalize(rows)
+    paths = [path for folder in folders for path in sorted([*folder.glob(CONFIG), *folder.glob(f"*/{CONFIG}")])]
+    if not paths:
+        raise UserError("no run in this folder", key=str(folders[0]))
+    frame = pd.json_normalize([read_run(path.parent) for path in paths])
     frame.columns = frame.columns.str.replace(r"^(trained|averages|config)\.", "", regex=True)
-    columns = dict.fromkeys([*COLUMNS, *frame.columns])
-    return frame.loc[:, ~frame.columns.duplicated()].reindex(columns=[*columns]).fillna(float("nan"))
+    return frame.loc[:, ~frame.columns.duplicated()]
 
 
 def overview(frame: pd.DataFrame) -> str:
-    """Returns a few columns of ``read_runs`` as a table of 80 characters a line; "start" is before training.
-
-    States of unfinished runs and averages of SentEval, where there are any, take the places of "loss" and "start".
-    """
-    from analysis.tables import render  # late, as it imports pandas
-
-    table = frame.assign(state=frame["state"].str.split(":").str[0], objective=frame["objective"].str[:11])
-    shown = {"state": table["state"].ne("finished").any(), "senteval": table["senteval"].notna().any()}
-    others = [key for key in shown if shown[key]] or ["loss", "start.recall@1"]
-    table = table[["run", "objective", "steps", *others, "recall@1"]].rename(columns={"start.recall@1": "start"})
-    return render(table.convert_dtypes())
+    """Returns a few columns of ``read_runs`` as a table, without empty ones; "start": recall@1 before training."""
+    table = frame.reindex(columns=OVERVIEW).dropna(axis="columns", how="all").convert_dtypes()
+    return render(table.rename(columns={"start.recall@1": "start"}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ from data.ranges import Existing, Size
 
 
 class Quick:
-    """Evaluates a run on held-out text only."""
+    """Evaluates a run on held-out text only; called as ``quick.evaluate`` is."""
 
-    def __call__(self, encoder: Any, texts: Sequence[str], *, seed: int) -> dict[str, float | None]:
-        """Evaluates by ``quick.evaluate``."""
-        return quick.evaluate(encoder, texts, seed=seed)
+    __call__ = staticmethod(quick.evaluate)
 
 
+@dataclass(kw_only=True)
 class SentEval(Quick):
     """Evaluates a run on held-out text as ``quick.evaluate`` does, and during training on STS-B's dev set.
 
@@ -29,7 +28,6 @@ class SentEval(Quick):
 
     Args:
         data: SentEval's folder, with ``downstream`` and ``probing``.
-        probing: folder of the probing files, if it is not ``data/probing``.
         tasks: names of tasks; None: all tasks with files.
         protocol: a name of ``protocols.PROTOCOLS``.
         every: steps between two evaluations on STS-B's dev set; None: no such evaluation.
@@ -38,20 +36,16 @@ class SentEval(Quick):
         UserError: before training, if there is no such task, or no file of any task.
     """
 
-    def __init__(
-        self,
-        *,
-        data: Existing,
-        probing: Existing | None = None,
-        tasks: tuple[str, ...] | None = None,
-        protocol: ProtocolName = "default",
-        every: Size | None = None,
-    ) -> None:
-        self.data, self.probing, self.tasks, self.protocol, self.every = data, probing, tasks, protocol, every
-        folder = Path(data).expanduser()
+    data: Existing
+    tasks: tuple[str, ...] | None = None
+    protocol: ProtocolName = "default"
+    every: Size | None = None
+
+    def __post_init__(self) -> None:
+        folder = Path(self.data).expanduser()
         with rename_keys(data="evaluation.data", tasks="evaluation.tasks"):
-            available(tasks, folder, Path(probing).expanduser() if probing else None)
-        self._pairs: Any = TASKS["STSBenchmark"].load(folder / "downstream")["dev"] if every else None
+            available(self.tasks, folder)
+        self._pairs: Any = TASKS["STSBenchmark"].load(folder / "downstream")["dev"] if self.every else None
 
     def dev_scores(self, encoder: Any) -> dict[str, float]:
         """Computes Spearman x 100 of plain cosine on STS-B's dev set (Gao et al. 2021)."""

@@ -4,121 +4,83 @@
 
 Pairs with an unknown word are left out and counted, as in the script of Faruqui and Dyer (2014), wordvectors.org.
 Words are looked up in lower case, then as written. A word's vector is its row in the encoder's table of word
-vectors ("table"), or the vector of the sentence of that one word ("sentence"; the default without a table).
-Low coverage leaves a different, usually easier, set of words: compare coverage before scores.
+vectors or, without a table, the vector of the sentence of that one word. Low coverage leaves a different, usually
+easier, set of words: compare coverage before scores.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Literal, Unpack
+from functools import partial
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
 
 from analysis.models import Model
-from analysis.reports import ReportOptions, make_command
+from analysis.reports import ReportOptions, read_columns
 from analysis.senteval.scores import correlation, cosines
-from data.errors import UserError, reading
+from data.sources.reading import find_files
 from data.tokenizer import is_byte_level, plain_backend
-from encoders.bag_of_words import BagOfWords
 from encoders.base import Encoder
 from encoders.recurrent import Recurrent
 
-WordVectors = Literal["table", "sentence"]
-
+COLUMNS = {"first": str, "second": str, "score": float}
 MIN_PAIRS = 10  # for rho: over two pairs it is 1 or -1 for any vectors
-NOTES = (
-    "Spearman's rho of the cosines. Pairs with a word that the encoder does not know are left out, and rho needs "
-    f"{MIN_PAIRS} pairs: rows are comparable if they cover the same pairs.",
-    "A word's vector is its row in the encoder's table of word vectors; without a table, or with words=sentence, "
-    "it is the vector of the sentence of that word.",
-)
 
 
-def read_sets(folder: Path) -> dict[str, pd.DataFrame]:
-    """Reads the sets of a folder of ``EN-<name>.txt``, by name: columns first, second (words) and score.
+def read_sets(folder: str) -> pd.DataFrame:
+    """Reads the sets of a folder of ``EN-<name>.txt``, indexed by name: columns first, second (words) and score.
 
     Raises:
         UserError: if there are none, or a line is not two words and a number.
     """
-    sets = {}
-    types = {"first": str, "second": str, "score": float}
-    for path in sorted(folder.glob("EN-*.txt")):
-        with reading("set of lines of word, word, score", path):
-            pairs = pd.read_csv(
-                path,
-                sep=r"\s+",
-                names=[*types],
-                dtype=types,
-                index_col=False,
-                quoting=csv.QUOTE_NONE,
-                keep_default_na=False,
-            )
-            if pairs.empty:
-                raise ValueError("no pair")
-        sets[path.stem.removeprefix("EN-")] = pairs
-    if not sets:
-        raise UserError("no EN-*.txt (lines of word, word, score)", key=str(folder))
-    return sets
+    paths = find_files(f"{folder}/EN-*.txt", (), "data")
+    read = partial(read_columns, columns=COLUMNS, names=[*COLUMNS], sep=r"\s+")
+    return pd.concat({path.stem.removeprefix("EN-"): read(path) for path in paths}).droplevel(1)
 
 
-def look_up(
-    model: Model, words: Sequence[str], source: WordVectors | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def look_up(model: Model, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Returns vectors of words, float32 of shape (n, D), and which words the encoder knows, bool of shape (n,).
 
-    With the table, a word is known if it is a single token other than the unknown one. As a sentence it is known
-    if all its tokens are, so an encoder of sub-words knows every word. An unknown word of a table has the vector
-    of the unknown token, or zeros if there is no such token.
+    With a table of word vectors, a word is known if it is a single token other than the unknown one, whose vector
+    an unknown word has. Without it a word is known if all its tokens are, so an encoder of sub-words knows every
+    word. Concatenated encoders know the words of the first; random vectors know all.
 
     Args:
         model: model with an encoder of words.
         words: n >= 1 words.
-        source: source of the vectors; None: the table if there is one, otherwise the sentence.
-
-    Raises:
-        UserError: if a table is requested and there is none.
     """
-    encoder, table = model.encoder, None
-    if (
-        isinstance(encoder, BagOfWords | Recurrent)
-        and source != "sentence"
-        and not is_byte_level(encoder.tokenizer.backend_tokenizer)
-    ):
-        table = np.pad(encoder.embedding.weight.detach().float().cpu().numpy(), ((0, 1), (0, 0)))
-    elif source == "table":
-        raise UserError(f"{model.name} has no table of word vectors", key="words", hint="Use words=sentence.")
-    members = [each for each in getattr(encoder, "members", [encoder]) if isinstance(each, Encoder)]
-    tokenizers = [(plain_backend(each.tokenizer), each.tokenizer.unk_token_id) for each in members]
+    encoder = model.encoder
+    if not isinstance(encoder, Encoder):
+        return model.rows([word.lower() for word in words]), np.full(len(words), True)
+    backend, unknown = plain_backend(encoder.tokenizer), encoder.tokenizer.unk_token_id
+    table = None
+    if isinstance(encoder, Recurrent) and not is_byte_level(backend):
+        table = encoder.embedding.weight.detach().float().cpu().numpy()
 
-    def is_known(word: str) -> bool:
-        tokens = [(backend.encode(word, add_special_tokens=False).ids, unknown) for backend, unknown in tokenizers]
-        fits = all(ids and unknown not in ids and (table is None or len(ids) == 1) for ids, unknown in tokens)
-        return bool(word) and fits
+    def tokens(word: str) -> list[int]:
+        ids = backend.encode(word, add_special_tokens=False).ids
+        return [] if unknown in ids or (table is not None and len(ids) > 1) else ids
 
-    forms = [next(filter(is_known, (word.lower(), word)), None) for word in words]
-    known = np.array([form is not None for form in forms])
+    forms = [word.lower() if tokens(word.lower()) else word for word in words]
+    ids = [*map(tokens, forms)]
+    known = np.array([*map(bool, ids)])
     if table is None:
-        return model.rows([form or word for form, word in zip(forms, words, strict=True)]), known
-    [(backend, unknown)] = tokenizers
-    absent = -1 if unknown is None else unknown  # the last row, of zeros
-    rows = [backend.encode(form, add_special_tokens=False).ids[0] if form else absent for form in forms]
-    return table[rows], known
+        return model.rows(forms), known
+    return table[[word[0] if word else unknown for word in ids]], known
 
 
-def evaluate_word_similarity(
-    model: Model, *, data: str, words: WordVectors | None = None, **options: Unpack[ReportOptions]
-) -> dict[str, float]:
+def evaluate_word_similarity(model: Model, *, data: str, **options: Unpack[ReportOptions]) -> dict[str, float]:
     """Computes rank correlations of cosines of word vectors with human scores.
+
+    Pairs with a word that the encoder does not know are left out: compare models that cover the same pairs. A
+    word's vector is its row in the encoder's table of word vectors or, without a table, that of the sentence.
 
     Args:
         model: model with an encoder of words.
         data: folder of ``EN-*.txt``, each line word, word, score.
-        words: source of word vectors (see ``look_up``).
         options: see ``analysis.reports.ReportOptions``.
 
     Returns:
@@ -126,19 +88,14 @@ def evaluate_word_similarity(
         equal), "<set>.covered" (number of pairs of known words) and "<set>.pairs" (number of all pairs).
 
     Raises:
-        UserError: if the data cannot be read, or a table is requested and there is none.
+        UserError: if the data cannot be read.
     """
-    pairs = pd.concat(read_sets(Path(data).expanduser()))
-    places, distinct = pd.factorize(pairs[["first", "second"]].to_numpy().ravel())
-    vectors, known = look_up(model, distinct.tolist(), words)
-    places = places.reshape(-1, 2)
-    pairs["cosine"] = cosines(*vectors.astype(np.float64)[places.T])
+    pairs = read_sets(data)
+    (u, knows_u), (v, knows_v) = (look_up(model, pairs[side].tolist()) for side in ("first", "second"))
+    pairs["cosine"] = np.where(knows_u & knows_v, cosines(u.astype(float), v.astype(float)), math.nan)
     scores: dict[str, float] = {}
-    for name, group in pairs.assign(known=known[places].all(axis=1)).groupby(level=0):
-        covered = group.loc[group["known"], ["cosine", "score"]].to_numpy().T
-        rho = correlation(*covered).spearman if covered.shape[1] >= MIN_PAIRS else math.nan
-        scores |= {f"{name}.spearman": rho, f"{name}.covered": covered.shape[1], f"{name}.pairs": len(group)}
+    for name, group in pairs.groupby(level=0):
+        rho = group["cosine"].corr(group["score"], lambda *sides: correlation(*sides).spearman, MIN_PAIRS)
+        covered = group["cosine"].count()
+        scores |= {f"{name}.spearman": rho, f"{name}.covered": covered, f"{name}.pairs": len(group)}
     return scores
-
-
-report_word_similarity = make_command(evaluate_word_similarity, NOTES)

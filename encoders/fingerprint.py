@@ -16,7 +16,7 @@ from encoders.random_vectors import RandomVectors
 VERSION = 1  # to be raised when a change of the code changes the vectors of encoders
 
 
-def fingerprint(encoder: Encoder | RandomVectors) -> str:
+def fingerprint(encoder: Any) -> str:
     """Returns a SHA-256, in hexadecimal, of class, weights, tokenizer, token format, settings and precision.
 
     It is the same in every process, on every device, and for an encoder that was saved and opened again (a lower

@@ -34,6 +34,12 @@ MOST_AT_ONCE = 8  # batches on a CPU: more would wait for Python's interpreter l
 class SentenceEncoder(ABC):
     """Turns sentences into vectors; arguments have the names that sentence-transformers gives them."""
 
+    def fingerprint(self) -> str:
+        """Returns a text that differs between encoders with different vectors (``encoders.fingerprint``)."""
+        from encoders.fingerprint import fingerprint  # it imports this module
+
+        return fingerprint(self)
+
     def encode(
         self,
         sentences: Sequence[str],

@@ -21,11 +21,11 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from analysis.model_names import CONFIG, EXPORT, run_folder
-from analysis.runs import NAMES
 from data.errors import UserError, UserErrors, reading
 from data.files import read_json, read_yaml
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
+NAMES = ("objective", "encoder", "corpus", "budget")  # groups whose choices name a run
 BASES = {  # base class of each component
     "corpus": "data.sources.base.Source",
     "schedule": "experiments.schedules.Schedule",
@@ -35,7 +35,7 @@ BASES = {  # base class of each component
     "objective": "objectives.base.Objective",
     "encoder": "encoders.base.Encoder",
 }
-HEAVY = ("optimizer", "objective", "encoder")  # their modules import torch, which takes seconds
+HEAVY = ("evaluation", "optimizer", "objective", "encoder")  # their modules take up to a second to import
 # Groups whose keys depend on the choice of a group.
 DEPENDENT = {"objective": ["optimizer", "schedule"], "experiment": [*BASES]}
 # Keys of a resumed run that may differ from those of its folder.

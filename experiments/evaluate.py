@@ -19,16 +19,19 @@ import experiments  # noqa: F401  # reports missing packages
 from experiments.command import HELP, call_command, rendered_errors
 from experiments.config import CONFIGS, unknown
 
+OF_MODELS = {  # of one model each; analysis.reports makes a table of several
+    "probes": "analysis.probes:evaluate_probes",
+    "wordsim": "analysis.wordsim:evaluate_word_similarity",
+    "quora": "analysis.quora:evaluate_duplicates",
+    "neighbours": "analysis.neighbours:evaluate_neighbours",
+    "projection_map": "analysis.projection_map:evaluate_map",
+    "masked_lm": "analysis.masked_lm:evaluate_masked_lm",
+    "mteb": "analysis.mteb:evaluate_mteb",
+}
 EVALUATIONS = {
     "evaluate": "experiments.evaluation:evaluate",
     "embed": "analysis.models:embed_sentences",
-    "probes": "analysis.probes:report_probes",
-    "wordsim": "analysis.wordsim:report_word_similarity",
-    "quora": "analysis.quora:report_duplicates",
-    "neighbours": "analysis.neighbours:report_neighbours",
-    "projection_map": "analysis.projection_map:draw_maps",
-    "masked_lm": "analysis.masked_lm:report_masked_lm",
-    "mteb": "analysis.mteb:report_mteb",
+    **OF_MODELS,
     "table": "analysis.results:report_table",
     "plot": "analysis.results:draw_results",
     "bootstrap": "analysis.results:report_differences",
@@ -47,11 +50,9 @@ def quote_names(argument: str) -> str:
 def describe(module: str, name: str) -> str:
     """Returns signature and docstring of a function, and the docstrings of the options that it refers to.
 
-    They are read from the source, as imports take seconds. A command has those of the function that it wraps.
+    They are read from the source, as imports take seconds.
     """
     source = CONFIGS.parents[1].joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
-    if command := re.search(rf"^{name} = make_command\((\w+)", source, re.MULTILINE):
-        name = command[1]
     definition: Any = next(node for node in ast.parse(source).body if getattr(node, "name", None) == name)
     text = str(ast.get_docstring(definition))
     options = [describe(*place) for place in re.findall(r"``(analysis\.\w+)\.(\w+Options)``", text)]
@@ -70,7 +71,10 @@ def main() -> None:
             print(describe(*EVALUATIONS[name].split(":")))
             return
         sys.argv[1:] = map(quote_names, sys.argv[1:])
-        call_command(resolve_name(EVALUATIONS[name]), "evaluate")
+        function = resolve_name(EVALUATIONS[name])
+        if name in OF_MODELS:
+            function = resolve_name("analysis.reports:make_command")(function)
+        call_command(function, "evaluate")
 
 
 if __name__ == "__main__":

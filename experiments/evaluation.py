@@ -9,16 +9,16 @@ from typing import Annotated, Any, Unpack
 import torch
 from pydantic import Field
 
+from analysis import senteval
 from analysis.model_card import add_scores
-from analysis.model_names import EXPORT, Names, run_folder, short_name
-from analysis.models import ModelOptions, model_name, open_encoder, resolve_device, vector_cache
+from analysis.model_names import EXPORT, Names, model_name, run_folder
+from analysis.models import ModelOptions, open_encoder, resolve_device
 from analysis.senteval.protocols import PROTOCOLS, ProtocolName
 from analysis.senteval.records import FILE
-from analysis.tables import Format, show
+from analysis.senteval.vectors import CHUNK
+from analysis.tables import Format, render
 from data.errors import UserError, UserErrors
-from data.files import lock_folder
-from data.ranges import WIDEST, Below1, Threads
-from encoders.fingerprint import fingerprint
+from data.ranges import Threads
 from experiments.run_folder import ROOT
 from experiments.settings import Settings
 
@@ -33,13 +33,11 @@ def evaluate(
     probing: str | None = None,
     tasks: Names | None = None,
     protocol: ProtocolName = "default",
-    hidden: Annotated[int, Field(ge=0, le=WIDEST)] | None = None,
-    dropout: Below1 | None = None,
-    folds: Annotated[int, Field(ge=2, le=1000)] | None = None,
     out: str | None = None,
     format: Format = "text",
     threads: Threads | None = None,
     processes: Threads = 1,
+    cache: str | None = ".cache",
     **options: Unpack[ModelOptions],
 ) -> list[Path]:
     """Evaluates models on SentEval's 28 tasks, and prints a table; returns the folders of their results.
@@ -59,7 +57,7 @@ def evaluate(
         quora           Trains classifiers of pairs of vectors to recognise duplicate questions.
         neighbours      Finds the nearest neighbours of queries.
         projection_map  Draws a map of labelled sentences, and computes how often neighbours have the same label.
-        masked_lm       Computes the masked-language-model loss on held-out text of corpora.
+        masked_lm       Computes the masked-language-model loss.
         mteb            Prints a table of the models' scores on tasks of MTEB.
         table           Shows one table of several results.
         plot            Draws means of several results over seeds with 95 % intervals.
@@ -76,23 +74,20 @@ def evaluate(
         probing: folder of the probing files; None: ``data/probing``.
         tasks: names of tasks; None: all whose files exist.
         protocol: name of the protocol.
-        hidden: units of the classifier's hidden layer, 0 for none; None: the protocol's.
-        dropout: dropout of that layer; None: the protocol's.
-        folds: folds of cross-validation; None: the protocol's.
         out: folder of the results, for several models with a folder for each; None: the run's folder where its
             encoder is evaluated as exported and by the default protocol, otherwise one in ``evaluations``.
         format: format of the table.
         threads: threads of torch on a CPU.
         processes: tasks evaluated side by side.
+        cache: folder of sentence vectors, from the checkout if relative; None keeps none.
         options: see ``analysis.models.ModelOptions``.
 
     Raises:
         UserError: for models and data that cannot be read, after the other models are evaluated.
     """
-    from analysis.results import report_table  # late, as run_tasks: classifiers take seconds to import
-    from analysis.senteval.evaluation import run_tasks
+    from analysis.results import report_table  # late, as senteval.evaluate: classifiers take seconds to import
 
-    rules = PROTOCOLS[protocol].changed(hidden=hidden, dropout=dropout, folds=folds)
+    rules = PROTOCOLS[protocol]
     if rules.poolings and options.get("pooling"):
         raise UserError(f"protocol={protocol} chooses the pooling", key="pooling")
     if threads is not None:
@@ -101,38 +96,34 @@ def evaluate(
     folders, errors = list[str](), list[UserError]()
     for name in models:
         title = model_name(name, **options)
-        run = run_folder(name) if title == short_name(name) else None  # None: not as exported
+        run = run_folder(name) if title == model_name(name) else None  # None: not as exported
         folder = Path("evaluations") / (re.sub(r"[^\w.+-]+", "_", title) + f"-{rules.name}")
         if out is not None:
             folder = Path(out).expanduser() / (folder.name if len(models) > 1 else "")
         elif run is not None and rules.name == "default":
             folder = run
-        facts = {"name": title, "path": name, "vectors": options.get("encoder", {}).get("vectors")}
+        facts = {"path": name, "vectors": options.get("encoder", {}).get("vectors")}
         facts |= {key: options.get(key) for key in ("pooling", "layers")}
-
-        def open_pooled(pooling: Any, name: str = name, facts: dict[str, Any] = facts) -> Any:
-            encoder = open_encoder(name, **options | {"pooling": pooling or options.get("pooling")})
-            facts["weights"] = encoder.weights  # run_tasks opens all before it reads the facts
-            return encoder
-
         try:
-            with lock_folder(folder, "evaluation"):
-                scores = run_tasks(
-                    open_pooled,
-                    facts,
-                    rules,
-                    fingerprint=fingerprint,
-                    data=Path(data or ROOT / DOWNLOADED).expanduser(),
-                    out=folder,
-                    probing=Path(probing).expanduser() if probing else None,
-                    tasks=tasks,
-                    cache=vector_cache(**options),
-                    device=resolve_device(options.get("device")),
-                    processes=processes,
-                )
+            poolings: list[Any] = [*rules.poolings] or [options.get("pooling")]
+            encoders = [open_encoder(name, **{**options, "pooling": pooling}) for pooling in poolings]
+            scores = senteval.evaluate(
+                dict(zip(poolings, encoders, strict=True)) if rules.poolings else encoders[0],
+                name=title,
+                model=facts | {"weights": encoders[0].weights},
+                protocol=rules,
+                data=data or ROOT / DOWNLOADED,
+                out=folder,
+                probing=probing,
+                tasks=tasks,
+                cache=None if cache is None else ROOT / cache / "vectors",
+                batch_size=CHUNK,
+                device=resolve_device(options.get("device")),
+                processes=processes,
+            )
             notes = [f"{task}: {path} is missing" for task, path in scores.missing.items()]
             notes = [*scores.notes(), *notes, f"results: {folder / FILE}"]
-            show(scores.table(), format, title=f"SentEval: {title} ({rules.name})", notes=notes)
+            print(render(scores.table(), format, title=f"SentEval: {title} ({rules.name})", notes=notes))
             folders.append(str(folder))
             if run is not None and (out is None or folder == run):
                 add_scores(run / EXPORT / CARD, scores)
@@ -154,5 +145,5 @@ def evaluate_run(evaluation: Any, folder: Path, settings: Settings) -> None:
         out=str(folder),
         device=settings.device,
         cache=settings.cache,
-        **{key: getattr(evaluation, key) for key in ("data", "probing", "tasks", "protocol")},
+        **{key: getattr(evaluation, key) for key in ("data", "tasks", "protocol")},
     )

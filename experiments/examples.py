@@ -53,8 +53,7 @@ def sample_examples(parts: Parts, task: str) -> list[Example]:
             roles = " = ".join(name for name, other in batch.tokens.items() if other is block)
             decoder = getattr(objective, "tokenizer", None) if role in objective.part_names else None
             names = token_texts(decoder) if decoder else texts
-            masked = "mlm" in objective.part_names
-            rows += show_rows(roles, block, names, format, unit=unit, sources=sources.get(role, ()), masked=masked)
+            rows += show_rows(roles, block, names, format, unit=unit, sources=sources.get(role, ()))
         examples.setdefault(str(labels), Example(unit, rows, labels))
         if not labels or len(examples) == SHOWN:
             break

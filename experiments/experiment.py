@@ -13,7 +13,7 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
 
 from analysis import run_figure
-from analysis.held_out import card_scores, quick_table
+from analysis.held_out import quick_table, tabulate_scores
 from analysis.quick import VERSION
 from analysis.runs import read_lines
 from data.errors import UserError
@@ -275,7 +275,7 @@ def _export(config: dict[str, Any], parts: Parts, scores: dict[str, Any], precis
         corpus=units | pairs,
         tokens=scores["facts"]["tokens seen"],
         settings=settings,
-        scores=card_scores(scores),
+        scores=tabulate_scores(scores)[["start", "trained"]].to_dict(),
         citation=parts.objective.citation or None,
     )
     parts.encoder.save(folder / "encoder", card=card)

@@ -120,7 +120,7 @@ def reproduce(
         scores = item.scores if senteval else item.quick
         long = item.long(frame, options) if item.long else tidy(frame, scores)
         quick = ", ".join(dict.fromkeys(scores.values()))
-        ylabel = item.ylabel if senteval or item.needs else f"{quick} on held-out text, %"
+        ylabel = item.ylabel if senteval or item.needs or not planned else f"{quick} on held-out text, %"
         printed = item.marks(frame) if senteval and item.printed else None
         picture = item.draw(long, title=item.title, ylabel=ylabel, note=" ".join(notes), printed=printed)
         save(picture, stem, long)
@@ -204,11 +204,11 @@ def explain(item: Reproduction, long: pd.DataFrame) -> list[str]:
     return [
         "\n- ".join(
             [
-                f"**{verdict.outcome}**: {claim.text} ({claim.section})",
+                f"**{verdict.outcome}**: {verdict.claim}",
                 *(map(str, verdict.evidence) if verdict.evidence else [verdict.reason]),
             ]
         )
-        for claim, verdict in zip(item.claims, decide(item.claims, long), strict=True)
+        for verdict in decide(item.claims, long)
     ]
 
 

@@ -20,7 +20,7 @@ import experiments  # noqa: F401  # reports missing packages
 
 # isort: split
 from analysis.runs import overview, read_runs
-from data.display import csv_cell, printable
+from data.display import csv_cell
 from data.errors import UserError, reason
 from experiments.command import rendered_errors, split
 from experiments.config import unknown
@@ -61,9 +61,7 @@ def list_runs(folder: Path, where: str = "", sort: str = "", form: str = "text")
     frame = frame.sort_values(key, ascending=key == sort, kind="stable") if key else frame
     if form == "csv":
         return str(frame.map(csv_cell).to_csv(index=False, lineterminator="\n")).rstrip()
-    broken = frame[frame["state"].str.startswith("broken")]
-    lines = [f"{run}: {state}" for run, state in zip(broken["run"], broken["state"], strict=True)]
-    return "\n".join([overview(frame) if len(frame) else "No run.", *map(printable, lines)])
+    return overview(frame) if len(frame) else "No run."
 
 
 if __name__ == "__main__":

@@ -27,9 +27,8 @@ import pandas as pd
 
 from analysis.papers.base import Run
 from analysis.papers.base import sweep as sweep
-from analysis.results import flat_scores
 from analysis.runs import comparable, read_run
-from analysis.senteval.records import FILE, read_results
+from analysis.senteval.records import FILE, flat_scores, read_results
 from analysis.senteval.tasks import available
 from experiments.config import EXPORT, build, check, compose, override_key, quote
 from experiments.interrupts import terminations

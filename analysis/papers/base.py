@@ -11,8 +11,8 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.claims import Claim
-from analysis.results import Measure, measure, paper_rows, printed_scores, read_table
+from analysis.claims import Claims
+from analysis.results import join_spreads, paper_rows, read_table, select_scores, tabulate
 from analysis.senteval.averages import AVERAGES
 from analysis.senteval.records import PUBLISHED
 
@@ -160,7 +160,7 @@ class Reproduction:
     quick: Mapping[str, str] = field(default_factory=lambda: {"": "recall@1"})
     tasks: Sequence[str] | None = None
     protocol: str = "default"
-    claims: Sequence[Claim] = ()
+    claims: Claims = field(default_factory=dict)
     needs: str = ""
     notes: Sequence[str] = ()
 
@@ -171,37 +171,29 @@ class Reproduction:
 
     def marks(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Returns the long frame of the paper's values, of averages over the tasks that the wide ``frame`` has."""
-        measures = {metric: measure(frame, metric) for metric in self.scores.values()}
-        values = self.printed_scores(measures)
+        _, printed, _ = select_scores(frame, self.scores.values(), self.printed_rows())
         rows = [
-            {"panel": panel, **labels, "score": values.loc[model, measures[metric].label]}
+            {"panel": panel, **labels, "score": printed.loc[model, metric]}
             for model, labels in self.printed.items()
             for panel, metric in self.scores.items()
-            if measures[metric].comparable
         ]
         return pd.DataFrame(rows).dropna()
 
     def score_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Returns a table of our rows, mean and deviation over seeds, above the paper's."""
-        keys = paper_rows(self.paper, self.split)
-        metrics = [key for key in keys if key.partition(".")[0] in self.columns]
-        metrics += [
-            rule.name for rule in AVERAGES.values() if self.paper in rule.papers and rule.split == self.split
-        ]
-        measures = {metric: measure(frame, metric) for metric in [*metrics, *self.quick.values()]}
-        values = pd.DataFrame({scores.label: scores.values for scores in measures.values()})
-        groups = values.dropna(axis=1, how="all").groupby(frame["row"], sort=False)
-        ours = groups.mean().map("{:.2f}".format) + groups.std().map(" ± {:.2f}".format)
-        theirs = self.printed_scores(measures)[ours.columns].dropna(how="all").map("{:.2f}".format)
-        table = pd.concat([ours, theirs.rename("{} (printed)".format)])
-        return table.replace("^nan.*| ± nan", "", regex=True)
+        paper = self.printed_rows()
+        metrics = [key for key in paper if key in AVERAGES or key.partition(".")[0] in self.columns]
+        values, printed = tabulate(frame, [*metrics, *self.quick.values()], paper)
+        groups = values.groupby(frame["row"], sort=False)
+        ours = join_spreads(groups.mean(), groups.std())
+        return pd.concat([ours, printed.rename("{} (printed)".format).map("{:.2f}".format).replace("nan", None)])
 
-    def printed_scores(self, measures: Mapping[str, Measure]) -> pd.DataFrame:
-        """Returns the paper's scores, a row a model and a column a measure; averages are over our tasks."""
-        return printed_scores(self.paper, self.split, measures).groupby(level=0, sort=False).last()
+    def printed_rows(self) -> pd.DataFrame:
+        """Returns the paper's scores, a row a model."""
+        return paper_rows(self.paper, self.split).groupby(level=0, sort=False).last()
 
 
 def printed_table(name: str, frame: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Returns a table as printed."""
-    rows = read_table(name)
-    return pd.DataFrame(rows).set_index(next(iter(rows[0])))
+    table = read_table(name)
+    return table.set_index(table.columns[0])

@@ -9,26 +9,23 @@ of D, I and R, and k - 1 of the other tasks, as on the paper's axes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pandas as pd
 
 from analysis import plots
-from analysis.claims import Check, Claim, about_equal, at_most, best, greater, peak_inside
+from analysis.claims import about_equal, above, at_most, best, greater, peak_inside
 from analysis.papers.base import Options, Reproduction, Run, sweep
-from analysis.papers.declutr import word_vectors
-from analysis.results import flat_scores
+from analysis.papers.declutr import QUICK_PROBING, word_vectors
 from analysis.senteval.averages import PROBING
+from analysis.senteval.records import flat_scores
 
 PAIRS = ("ConsSent-C", "ConsSent-N")  # tasks of pairs; the others classify single sequences
 SINGLE = ("ConsSent-D", "ConsSent-P", "ConsSent-I", "ConsSent-R")
 TASKS = (*PAIRS, *SINGLE)
 MULTITASK = "ConsSent-MT"
-Rows = str | Sequence[str]
 KS = (*"12345",)
 SINGLE_ROWS = ("ConsSent-D(5)", "ConsSent-P(3)", "ConsSent-I(3)", "ConsSent-R(2)")
 PAIR_ROWS = ("ConsSent-C(4)", "ConsSent-N(3)")
@@ -100,8 +97,7 @@ def add_ensembles(axis: str, frame: pd.DataFrame, options: Options) -> pd.DataFr
     tasks, rows = [column.removesuffix(".dev") for column in dev], [frame]
     for seed, group in best.groupby("seed"):
         if len(group) == len(TASKS):
-            with TemporaryDirectory() as out:
-                scores = flat_scores(ensemble([*group["results"]], Path(out), tasks).tasks)
+            scores = flat_scores(ensemble([*group["results"]], tasks).tasks)
             rows.append(pd.DataFrame([{axis: ENSEMBLE, "k": "", "run": "", "seed": seed, **scores}]))
     return pd.concat(rows, ignore_index=True)
 
@@ -119,26 +115,18 @@ FIGURE_1 = Reproduction(
     printed={row: place(row) for row in TASK_ROWS},
     tasks=["TREC", "MRPC", "STSBenchmark"],
     protocol="conssent",
-    claims=[
-        Claim(
-            "TREC and MRPC: roughly an inverted V for D, P, I, R, an intermediate k being best",
-            "5",
-            peak_inside(INVERTED, "k"),
+    # The last: that scores drop towards both ends is checked, as it follows on the inverted V of these two tasks.
+    claims={
+        "TREC and MRPC: roughly an inverted V for D, P, I, R, an intermediate k being best (5)": peak_inside(
+            INVERTED, "k"
         ),
-        Claim("TREC: the trend for C and N is less clear", "5", reason="no shape is stated that could be checked"),
-        Claim(
-            "MRPC: C and N are closer to an inverted V",
-            "5",
-            peak_inside(f"panel == 'MRPC' and task in {PAIRS}", "k"),
-        ),
-        Claim("STSB: no clear pattern in k", "5", reason="no shape is stated that could be checked"),
-        # Checked: scores drop towards both ends, as the sentence follows on the inverted V of these two tasks.
-        Claim(
-            "small k: negatives close to positives, noisier training; large k: superficial cues",
-            "5",
-            *(greater(f"{INVERTED} and k in {KS[1:4]}", f"{INVERTED} and k == '{end}'") for end in "15"),
-        ),
-    ],
+        "TREC: the trend for C and N is less clear (5)": "no shape is stated that could be checked",
+        "MRPC: C and N are closer to an inverted V (5)": peak_inside(f"panel == 'MRPC' and task in {PAIRS}", "k"),
+        "STSB: no clear pattern in k (5)": "no shape is stated that could be checked",
+        "small k: negatives close to positives, noisier training; large k: superficial cues (5)": [
+            *(greater(f"{INVERTED} and k in {KS[1:4]}", f"{INVERTED} and k == '{end}'") for end in "15")
+        ],
+    },
     notes=NOTES[:1],
 )
 FIGURE_2 = replace(
@@ -149,17 +137,10 @@ FIGURE_2 = replace(
     scores={"WC": "WordContent.test", "BShift": "BigramShift.test", "SubjNum": "SubjNumber.test"},
     quick={"WC": "probe_word_content", "BShift": "probe_bigram_shift"},
     tasks=["WordContent", "BigramShift", "SubjNumber"],
-    claims=[
-        Claim(
-            "on the probing tasks encoders of single sequences (D, P, I, R) are in general better than those of "
-            "pairs (C, N)",
-            "6",
-            greater(f"task in {SINGLE}", f"task in {PAIRS}"),
-        ),
-        Claim(
-            "the text names no trend in k for this figure", "6", reason="nothing is stated that could be checked"
-        ),
-    ],
+    claims={
+        "on the probing tasks encoders of single sequences (D, P, I, R) are in general better than those of "
+        "pairs (C, N) (6)": greater(f"task in {SINGLE}", f"task in {PAIRS}"),
+    },
 )
 # The paper has bars by increasing k. Printed values: the means of tables 2 and 3.
 FIGURE_3 = Reproduction(
@@ -173,7 +154,6 @@ FIGURE_3 = Reproduction(
         hue="task",
         xlabel="k (D, I, R) or k - 1 (C, N, P, MT); level: ensemble",
         linear=True,
-        objectives={ENSEMBLE: "conssent"},
     ),
     ylabel="mean score on test, %",
     scores={"": "conssent_all"},
@@ -181,39 +161,23 @@ FIGURE_3 = Reproduction(
     printed={row: place(row) for row in (*CONSSENT_ROWS, ENSEMBLE)},
     tasks=["CR", "TREC", "SICKEntailment", "WordContent", "BigramShift", "SubjNumber"],
     protocol="conssent",
-    claims=[
-        Claim(
-            "ConsSent-R(2) is the best single-task model, 81.9",
-            "7, caption",
-            best("task == 'ConsSent-R' and k == '2'", f"task in {TASKS}", "task k"),
+    claims={
+        "ConsSent-R(2) is the best single-task model, 81.9 (7, caption)": best(
+            "task == 'ConsSent-R' and k == '2'", f"task in {TASKS}", "task k"
         ),
-        Claim(
-            "ConsSent-MT(3) is the best single encoder, 82.4",
-            "7",
-            best(f"task == '{MULTITASK}' and k == '2'", f"task in {(*TASKS, MULTITASK)}", "task k"),
+        "ConsSent-MT(3) is the best single encoder, 82.4 (7)": best(
+            f"task == '{MULTITASK}' and k == '2'", f"task in {(*TASKS, MULTITASK)}", "task k"
         ),
-        Claim(
-            "the ensemble reaches 84.7, +2.8 over the best single-task model (that it is above is checked)",
-            "7",
-            greater(f"task == '{ENSEMBLE}'", f"task in {TASKS}", "task k"),
+        "the ensemble reaches 84.7, +2.8 over the best single-task model (checked: it is above) (7)": greater(
+            f"task == '{ENSEMBLE}'", f"task in {TASKS}", "task k"
         ),
-        Claim(
-            "D, P, I, R are better overall than C, N",
-            "7",
-            greater(f"task in {SINGLE}", f"task in {PAIRS}"),
+        "D, P, I, R are better overall than C, N (7)": greater(f"task in {SINGLE}", f"task in {PAIRS}"),
+        "R encoders tend to be slightly better than D, P, I (7)": greater(
+            "task == 'ConsSent-R'", f"task in {SINGLE[:3]}", "task"
         ),
-        Claim(
-            "R encoders tend to be slightly better than D, P, I",
-            "7",
-            greater("task == 'ConsSent-R'", f"task in {SINGLE[:3]}", "task"),
-        ),
-        Claim(
-            "R(2), MT(3) and the ensemble are well above SkipThought, QuickThoughts and the language model "
-            "baseline on average",
-            "7",
-            reason="those baselines are no part of this figure; conssent/table2 and table3 show them",
-        ),
-    ],
+        "R(2), MT(3) and the ensemble are well above SkipThought, QuickThoughts and the language model "
+        "baseline on average (7)": "those baselines are no part of this figure; conssent/table2 and 3 show them",
+    },
     notes=NOTES,
 )
 
@@ -245,11 +209,6 @@ def table_rows(options: Options) -> list[Run]:
     return [*word_vectors(options, "FastText BoW"), *sweep(common(options, 4.8e12), {"row": rows})]
 
 
-def above(panel: str, rows: Rows, others: Rows, each: str = "row", check: Callable[..., Check] = greater) -> Check:
-    """Claims that each of ``rows`` is above each of ``others`` in a panel; ``each=""`` compares their means."""
-    return check(f"panel == {panel!r} and row == {rows!r}", f"panel == {panel!r} and row == {others!r}", each)
-
-
 TRANSFER = (  # of GenSen, too
     "MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "SICKEntailment", "SICKRelatedness", "STSBenchmark",
 )  # fmt: skip
@@ -271,57 +230,30 @@ TABLE_2 = Reproduction(
     extend=partial(add_ensembles, "row"),
     paper="conssent",
     columns=TRANSFER,
-    scores={"transfer": "conssent_transfer", "STS-B": "STSBenchmark.pearson"},
+    scores={"transfer": "conssent_transfer"},
     tasks=QUICK_TRANSFER,
     protocol="conssent",
-    claims=[
-        Claim(
-            "ConsSent-N(3) performs the best on an average of any single task",
-            "5",
-            above("transfer", "ConsSent-N(3)", ("ConsSent-C(4)", *SINGLE_ROWS)),
+    claims={
+        "ConsSent-N(3) performs the best on an average of any single task (5)": above(
+            "transfer", "ConsSent-N(3)", ("ConsSent-C(4)", *SINGLE_ROWS)
         ),
-        Claim(
-            "ConsSent-MT(3) achieves an average similar to that of ConsSent-N(3)",
-            "5",
-            above("transfer", "ConsSent-MT(3)", "ConsSent-N(3)", check=about_equal),
+        "ConsSent-MT(3) achieves an average similar to that of ConsSent-N(3) (5)": above(
+            "transfer", "ConsSent-MT(3)", "ConsSent-N(3)", check=about_equal
         ),
-        Claim(
-            "of the methods that classify single sequences ConsSent-R(2) performs the best",
-            "5",
-            above("transfer", "ConsSent-R(2)", SINGLE_ROWS[:3]),
+        "of the methods that classify single sequences ConsSent-R(2) performs the best (5)": above(
+            "transfer", "ConsSent-R(2)", SINGLE_ROWS[:3]
         ),
-        Claim("and second only to ConsSent-N(3)", "5", above("transfer", "ConsSent-R(2)", "ConsSent-C(4)")),
-        Claim(
-            "ConsSent-N is above ConsSent-C on average, as printed",
-            "table 2",
-            above("transfer", "ConsSent-N(3)", "ConsSent-C(4)"),
+        "and second only to ConsSent-N(3) (5)": above("transfer", "ConsSent-R(2)", "ConsSent-C(4)"),
+        "ConsSent-D and ConsSent-P perform the worst (5)": above(
+            "transfer", SINGLE_ROWS[:2], OTHERS, check=at_most
         ),
-        Claim(
-            "ConsSent-D and ConsSent-P perform the worst",
-            "5",
-            above("transfer", SINGLE_ROWS[:2], OTHERS, check=at_most),
+        "the language model is generally much worse than any of the models (5)": above(
+            "transfer", CONSSENT_ROWS, "LangMod"
         ),
-        Claim(
-            "on STS-B the tasks of pairs (C, N) are above those of single sequences, as printed",
-            "table 2",
-            above("STS-B", PAIR_ROWS, SINGLE_ROWS, each=""),
+        "the ensemble improves on the best single model, by almost 1.6 on average (5)": above(
+            "transfer", ENSEMBLE, CONSSENT_ROWS
         ),
-        Claim(
-            "the language model is generally much worse than any of the models",
-            "5",
-            above("transfer", CONSSENT_ROWS, "LangMod"),
-        ),
-        Claim(
-            "every model is above the untrained LSTM on average, as printed",
-            "table 2",
-            above("transfer", CONSSENT_ROWS, "Untrained LSTM"),
-        ),
-        Claim(
-            "the ensemble improves on the best single model, by almost 1.6 on average",
-            "5",
-            above("transfer", ENSEMBLE, CONSSENT_ROWS),
-        ),
-    ],
+    },
     notes=[
         "SkipThought-LN and MultiTask are shown as printed only; gensen/table2 trains such encoders.",
         "QuickThoughts is shown as printed only; objective=quick_thoughts trains it.",
@@ -329,65 +261,30 @@ TABLE_2 = Reproduction(
     ],
 )
 
-ALL_20 = "all 20 tasks"
 TABLE_3 = replace(
     TABLE_2,
     id="conssent/table3",
     title="ConsSent, table 3: probing tasks",
     columns=PROBING,
-    scores={"probing": "probing", ALL_20: "conssent_all"},
-    tasks=(*QUICK_TRANSFER, "Length", "WordContent", "BigramShift", "SubjNumber"),  # "all 20": of both kinds
-    claims=[
-        Claim(
-            "encoders of single sequences (D, P, I, R) are in general better than those of pairs (C, N)",
-            "6",
-            above("probing", SINGLE_ROWS, PAIR_ROWS, each=""),
+    scores={"probing": "probing"},
+    tasks=QUICK_PROBING,
+    claims={
+        "encoders of single sequences (D, P, I, R) are in general better than those of pairs (C, N) (6)": above(
+            "probing", SINGLE_ROWS, PAIR_ROWS, each=""
         ),
-        Claim(
-            "ConsSent-D(5) and ConsSent-P(3) are the best, ConsSent-MT(3) is slightly worse",
-            "6",
-            above("probing", SINGLE_ROWS[:2], (*OTHERS, "ConsSent-MT(3)")),
+        "ConsSent-D(5) and ConsSent-P(3) are the best, ConsSent-MT(3) is slightly worse (6)": above(
+            "probing", SINGLE_ROWS[:2], (*OTHERS, "ConsSent-MT(3)")
         ),
-        Claim(
-            "the language model performs poorly (below all of the models, as printed)",
-            "6",
-            above("probing", CONSSENT_ROWS, "LangMod"),
+        "the language model performs poorly (below all of the models, as printed) (6)": above(
+            "probing", CONSSENT_ROWS, "LangMod"
         ),
-        Claim(
-            "every model is above the untrained LSTM on average, as printed",
-            "table 3",
-            above("probing", CONSSENT_ROWS, "Untrained LSTM"),
+        "ConsSent-MT(3) is significantly better than an encoder of inference (InferSent) (6)": above(
+            "probing", "ConsSent-MT(3)", "InferSent"
         ),
-        Claim(
-            "ConsSent-MT(3) is significantly better than an encoder of inference (InferSent)",
-            "6",
-            above("probing", "ConsSent-MT(3)", "InferSent"),
-        ),
-        Claim(
-            "the ensemble is best, by 2.8 above the best single model",
-            "6",
-            above("probing", ENSEMBLE, CONSSENT_ROWS),
-        ),
-        Claim(
-            "over all 20 tasks encoders of single sequences are better than those of pairs",
-            "7",
-            above(ALL_20, SINGLE_ROWS, PAIR_ROWS, each=""),
-        ),
-        Claim(
-            "over all 20 tasks ConsSent-MT(3) is the best single encoder",
-            "7",
-            above(ALL_20, "ConsSent-MT(3)", TASK_ROWS),
-        ),
-        Claim(
-            "over all 20 tasks the ensemble is best, by 2.8 above the best model of a single task",
-            "7",
-            above(ALL_20, ENSEMBLE, CONSSENT_ROWS),
-        ),
-    ],
+        "the ensemble is best, by 2.8 above the best single model (6)": above("probing", ENSEMBLE, CONSSENT_ROWS),
+    },
     notes=[
         "AutoEncoder, SkipThought, QuickThoughts, Seq2Tree and NMT are shown as printed only.",
         *TABLE_NOTES,
     ],
 )
-
-REPRODUCTIONS = (FIGURE_1, FIGURE_2, FIGURE_3, TABLE_1, TABLE_2, TABLE_3)

@@ -17,7 +17,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis import plots
-from analysis.claims import Check, Claim, about_equal, at_most, greater, rising
+from analysis.claims import Check, Claims, about_equal, at_most, greater, rising
 from analysis.papers.base import Axes, Options, Reproduction, Run, printed_table, sweep
 from analysis.senteval.averages import PROBING, STS
 from data.randomness import EVALUATED_SPLIT, generator
@@ -44,9 +44,9 @@ SHARES = {"1": 0.72, "2": 1.0, "4": 1.55, "subsumed only": 0.91}
 LOSS_SHARES = {MLM: 0.45, CONTRASTIVE: 0.96, BOTH: 1.0}
 
 
-def models(options: Options) -> Axes:
-    """Returns the axis of encoders."""
-    return {"model": {"bundled": "encoder=bundled"} if options.teaching else MODELS}
+def models(options: Options, count: int = 2) -> Axes:
+    """Returns the axis of encoders, at the paper's size the first ``count``."""
+    return {"model": {"bundled": "encoder=bundled"} if options.teaching else dict([*MODELS.items()][:count])}
 
 
 def common(options: Options, overrides: str = "objective=declutr") -> str:
@@ -97,45 +97,42 @@ def grid(
     return sweep(common(options, base), axes, size)
 
 
-strip = partial(plots.strip, hue="model", objectives=dict.fromkeys(("bundled", *MODELS), "declutr"))
+# Of both versions.
+ANCHORS = greater("A == '2'", "A == '1'")
+POSITIVES = about_equal("P != '1'", "P == '1'", each="P", margin=0.5)
+MEMORY = "a matter of their GPUs' memory; the paper's grid leaves it out here too"
+TOGETHER = greater(f"objective == '{BOTH}'", f"objective != '{BOTH}'", each="objective")
+MONOTONIC = rising(f"objective == '{BOTH}'", "size", margin=0.5)
+CAPACITY = greater(
+    f"objective == '{BOTH}' and model == 'DeCLUTR-base'", f"objective == '{BOTH}' and model == 'DeCLUTR-small'"
+)
+
+means = partial(plots.lines, hue="model", linestyle="")
 FIGURE_2A = Reproduction(
     "declutr/2a",
     "DeCLUTR, figure 2a: anchors per document",
     grid,
-    draw=partial(strip, x="A", xlabel="anchor spans per document, A"),
+    draw=partial(means, x="A", xlabel="anchor spans per document, A"),
     ylabel="averaged downstream score on dev, %",
     scores={"": "declutr_downstream_dev"},
     tasks=DEV_TASKS,
-    claims=[
-        Claim(text, "5.2", greater("A == '2'", "A == '1'"))
-        for text in (
-            "several anchors per document have a large positive effect (that it is positive is checked)",
-            "the gain holds with the number of training spans and the effective batch size (4N) equal",
-        )
-    ],
+    claims={
+        "several anchors per document have a large positive effect (checked: it is positive) (5.2)": ANCHORS,
+        "the gain holds with the number of training spans and the effective batch size (4N) equal (5.2)": ANCHORS,
+    },
 )
 FIGURE_2B = replace(
     FIGURE_2A,
     id="declutr/2b",
     title="DeCLUTR, figure 2b: positives per anchor",
-    draw=partial(strip, x="P", xlabel="positive spans per anchor, P"),
-    claims=[
-        Claim(
-            "several positives per anchor have minimal effect",
-            "5.2",
-            about_equal("P != '1'", "P == '1'", each="P", margin=0.5),
+    draw=partial(means, x="P", xlabel="positive spans per anchor, P"),
+    claims={
+        "several positives per anchor have minimal effect (5.2)": POSITIVES,
+        "this differs from Saunshi et al. 2019, who gain from averaging several positives (5.2)": at_most(
+            "P != '1'", "P == '1'", each="P", margin=0.5
         ),
-        Claim(
-            "this differs from Saunshi et al. 2019, who gain from averaging several positives",
-            "5.2",
-            at_most("P != '1'", "P == '1'", each="P", margin=0.5),
-        ),
-        Claim(
-            "no P=4 for DeCLUTR-base",
-            "caption",
-            reason="a matter of their GPUs' memory; the paper's grid leaves it out here too",
-        ),
-    ],
+        "no P=4 for DeCLUTR-base (caption)": MEMORY,
+    },
 )
 FIGURE_2C = replace(
     FIGURE_2A,
@@ -143,19 +140,15 @@ FIGURE_2C = replace(
     title="DeCLUTR, figure 2c: sampling strategy of positives",
     # The caption's grid has no strategy, which here crosses it at A = 2.
     rows=partial(grid, anchors="2", strategies=[*STRATEGIES]),
-    draw=partial(strip, x="strategy", xlabel="positives"),
-    claims=[
-        Claim(
-            "allowing adjacent and subsumed positives beats allowing one kind only",
-            "5.2",
-            greater("strategy == 'adjacent and subsumed'", "strategy != 'adjacent and subsumed'", each="strategy"),
+    draw=partial(means, x="strategy", xlabel="positives"),
+    claims={
+        "allowing adjacent and subsumed positives beats allowing one kind only (5.2)": greater(
+            "strategy == 'adjacent and subsumed'", "strategy != 'adjacent and subsumed'", each="strategy"
         ),
-        Claim(
-            "the two kinds of view carry complementary information",
-            "5.2",
-            reason="the paper's reading of the previous statement; it has no comparison of its own",
+        "the two kinds of view carry complementary information (5.2)": (
+            "the paper's reading of the previous statement; it has no comparison of its own"
         ),
-    ],
+    },
 )
 
 
@@ -197,35 +190,18 @@ FIGURE_3 = Reproduction(
     ylabel="averaged downstream score on dev, %",
     scores={"": "declutr_downstream_dev"},
     tasks=DEV_TASKS,
-    claims=[
-        Claim(
-            "MLM and contrastive together beat either alone",
-            "5.3",
-            greater(f"objective == '{BOTH}'", f"objective != '{BOTH}'", each="objective"),
+    claims={
+        "MLM and contrastive together beat either alone (5.3)": TOGETHER,
+        "with MLM beside the contrastive loss the score rises monotonically with train set size (5.3)": MONOTONIC,
+        "embedding quality scales with model capacity (5.3, 1, 6)": CAPACITY,
+        "embedding quality scales with train set size (5.3, 1, 6)": greater(
+            f"objective == '{BOTH}' and size == '100'", f"objective == '{BOTH}' and size == '10'"
         ),
-        Claim(
-            "with MLM beside the contrastive loss the score rises monotonically with train set size",
-            "5.3",
-            rising(f"objective == '{BOTH}'", "size", margin=0.5),
-        ),
-        Claim(
-            "embedding quality scales with model capacity",
-            "5.3, 1, 6",
-            greater(
-                f"objective == '{BOTH}' and model == 'DeCLUTR-base'",
-                f"objective == '{BOTH}' and model == 'DeCLUTR-small'",
-            ),
-        ),
-        Claim(
-            "embedding quality scales with train set size",
-            "5.3, 1, 6",
-            greater(f"objective == '{BOTH}' and size == '100'", f"objective == '{BOTH}' and size == '10'"),
-        ),
-    ],
+    },
     notes=["At teaching size there is one encoder, bundled: capacity does not vary."],
 )
 
-SPANS = SpanSampler(min_length=32, max_length=512, anchor_beta=(4, 2), positive_beta=(2, 4))
+SPANS = SpanSampler()  # its defaults are those of the paper
 
 
 def span_lengths(frame: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -233,8 +209,8 @@ def span_lengths(frame: pd.DataFrame, options: Options) -> pd.DataFrame:
     rng, rows = generator(EVALUATED_SPLIT, 0), []
     for document in range(2000):
         anchors, positives = SPANS.draw(2 * SPANS.min_tokens, rng)
-        rows += [("anchor", document, end - start) for start, end in anchors]
-        rows += [("positive", document, end - start) for start, end in chain(*positives)]
+        for span, places in (("anchor", anchors), ("positive", chain(*positives))):
+            rows += [(span, document, end - start) for start, end in places]
     return pd.DataFrame(rows, columns=["span", "seed", "score"]).assign(panel="", run="")
 
 
@@ -248,9 +224,8 @@ def draw_lengths(frame: pd.DataFrame, *, title: str, ylabel: str, note: str, **_
         figure = plots.new_figure(title, f"{note}\nFilled: sampled lengths; line: density.", plots.TALL)
         axes = figure.subplots()
         axes.set(xlabel="length of a span in tokens", ylabel=ylabel)
-        for shape, hue, (span, lengths) in zip(
-            (SPANS.anchor_beta, SPANS.positive_beta), plots.SERIES, frame.groupby("span")["score"], strict=False
-        ):
+        for hue, (span, lengths) in zip(plots.SERIES, frame.groupby("span")["score"], strict=False):
+            shape = getattr(SPANS, f"{span}_beta")
             axes.hist(lengths, 40, density=True, color=hue, alpha=0.35)
             axes.plot(x, beta(*shape, low, high - low).pdf(x), color=hue, label=f"{span}: Beta{shape}")
         figure.legend(loc="outside right upper")
@@ -263,13 +238,11 @@ FIGURE_1C = Reproduction(
     long=span_lengths,
     draw=draw_lengths,
     ylabel="density",
-    claims=[
-        Claim(
-            "anchors are skewed towards longer spans, positives towards shorter ones",
-            "3.2",
-            greater("span == 'anchor'", "span == 'positive'"),
-        )
-    ],
+    claims={
+        "anchors are skewed towards longer spans, positives towards shorter ones (3.2)": greater(
+            "span == 'anchor'", "span == 'positive'"
+        ),
+    },
 )
 
 
@@ -299,12 +272,12 @@ def rows(options: Options, overrides: str = "objective=declutr") -> list[Run]:
     ]
 
 
-def against_start(compare: Callable[[str, str], Check], *texts: str) -> list[Claim]:
+def against_start(compare: Callable[[str, str], Check], *texts: str) -> Claims:
     """Returns claims that compare trained encoders with their starts: the bundled one, small and base."""
-    return [
-        Claim(text, "5.1", compare(f"row == 'DeCLUTR{size}'", f"row == 'Transformer{size}'"))
+    return {
+        f"{text} (5.1)": compare(f"row == 'DeCLUTR{size}'", f"row == 'Transformer{size}'")
         for size, text in zip(("", *STARTS), texts, strict=True)
-    ]
+    }
 
 
 PRINTED_ONLY = "InferSent, USE and Sentence Transformers are shown as printed only."
@@ -374,24 +347,15 @@ TABLE_4 = Reproduction(
     paper="declutr",
     split="dev",
     tasks=DOWNSTREAM,
-    claims=[
-        Claim(
-            "pooling token embeddings via averaging outperforms pooling via the CLS token",
-            "appendix A",
-            *(greater(f"row == '{loss}-mean'", f"row == '{loss}-CLS'") for loss in ("NSP", "SOP", "MLM")),
-        ),
-        Claim(
-            "CLS embeddings of models trained with NSP or SOP do not outperform those of a model trained with "
-            "neither",
-            "appendix A",
-            at_most("row in ['NSP-CLS', 'SOP-CLS']", "row == 'MLM-CLS'", each="row"),
-        ),
-        Claim(
-            "CLS embeddings of models trained with NSP or SOP sometimes do not outperform a bag of words",
-            "appendix A",
-            reason="one that does not is enough; the table has its row and that of word vectors",
-        ),
-    ],
+    claims={
+        "pooling token embeddings via averaging outperforms pooling via the CLS token (appendix A)": [
+            *(greater(f"row == '{loss}-mean'", f"row == '{loss}-CLS'") for loss in ("NSP", "SOP", "MLM"))
+        ],
+        "CLS embeddings of models trained with NSP or SOP do not outperform those of a model trained with "
+        "neither (appendix A)": at_most("row in ['NSP-CLS', 'SOP-CLS']", "row == 'MLM-CLS'", each="row"),
+        "CLS embeddings of models trained with NSP or SOP sometimes do not outperform a bag of words "
+        "(appendix A)": "one that does not is enough; the table has its row and that of word vectors",
+    },
     notes=[
         "At teaching size the rows are small transformers trained here over as many tokens. MLM reads spans of "
         "long documents, in smaller batches and so in more updates, NSP and SOP pairs of segments. Probing is not "
@@ -407,7 +371,3 @@ TABLE_5 = Reproduction(
     examples=["objective=declutr"],
     notes=["Positives lie beside, over or within their anchor; the spans of other anchors are negatives."],
 )
-
-REPRODUCTIONS = (
-    FIGURE_1C, FIGURE_2A, FIGURE_2B, FIGURE_2C, FIGURE_3, TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5,
-)  # fmt: skip

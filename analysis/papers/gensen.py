@@ -12,24 +12,20 @@ budget.flops=2e13 let it learn on real pairs.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis import plots
-from analysis.claims import Claim, greater
+from analysis.claims import above, greater
 from analysis.papers.base import Options, Reproduction, Run, printed_table, sweep
-from analysis.papers.conssent import QUICK_TRANSFER, TRANSFER, above
-from analysis.results import read_table
+from analysis.papers.conssent import QUICK_TRANSFER, TRANSFER
 from analysis.senteval.averages import STS
-
-if TYPE_CHECKING:  # they import torch
-    from analysis.projection_map import Labelled
 
 NOTES = (
     "The vocabulary is not expanded (section 8): python -m encoders.tools.expansion does it for one encoder.",
@@ -57,38 +53,40 @@ def mapped_runs(options: Options) -> list[Run]:
     return sweep(common(options, 3.3e13), models)
 
 
-def labelled_sets(data: Path) -> dict[str, Labelled]:
-    """Returns at most 1,000 sentences of each set: SentEval's SUBJ and TREC, and .tsv[.gz] of label, tab, text.
+def labelled_sets(data: Path) -> dict[str, pd.DataFrame]:
+    """Samples at most 1,000 sentences of each set: SentEval's SUBJ and TREC, and .tsv[.gz] of label, tab, text.
 
     Raises:
         UserError: if the folder ``data`` has none.
     """
-    from analysis.projection_map import Labelled, read, take_sample
-    from analysis.senteval.tasks import available, roots
+    from analysis.projection_map import read_labelled, take_sample
+    from analysis.senteval.tasks import available
 
-    sets = {file.name.split(".")[0]: read(file) for file in sorted(data.glob("*.tsv*"))}
-    for task in available(CLASSES, data)[0] if not sets or roots(data)["downstream"].is_dir() else ():
+    sets = {file.name.split(".")[0]: read_labelled(file) for file in sorted(data.glob("*.tsv*"))}
+    folder = data / "downstream"
+    for task in available(CLASSES, data)[0] if folder.is_dir() or not sets else ():
         labels = {
             text: CLASSES[task.name][int(target)]
-            for part in task.load(roots(data)[task.group]).values()
+            for part in task.load(folder).values()
             for text, target in zip(part.first, part.targets, strict=True)
         }
-        sets[task.name] = Labelled([*labels], [*labels.values()])
+        sets[task.name] = pd.DataFrame(labels.items(), columns=["text", "label"])
     return {name: take_sample(labelled, 1000, 0) for name, labelled in sets.items()}
 
 
 def map_sets(frame: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Returns shares of sentences with their neighbours' label; ``attrs["maps"]`` has the last seed's maps."""
-    from analysis.models import Model, open_encoder
+    from analysis.models import open_encoder
     from analysis.projection_map import place_sentences
 
     sets, rows, maps = labelled_sets(options.data or Path()), [], {}
     for run in frame.itertuples():
-        model = Model(run.run, open_encoder(str(options.runs / run.run)))
+        encoder = open_encoder(str(options.runs / run.run))
         for panel, labelled in sets.items():
-            places, shares = place_sentences(model.rows(labelled.texts), labelled.labels, seed=run.seed)
-            maps[panel, run.tasks] = places, labelled, shares
-            for measure, share in zip(MEASURES, shares, strict=True):
+            texts, labels = (labelled[column].tolist() for column in ("text", "label"))
+            places, shares = place_sentences(encoder.encode(texts), labels, seed=run.seed)
+            maps[panel, run.tasks] = places, labels, shares
+            for measure, share in zip(MEASURES, shares.values(), strict=True):
                 rows.append((panel, f"{run.tasks}, {measure}", run.seed, run.run, share))
     long = pd.DataFrame(rows, columns=["panel", "tasks", "seed", "run", "score"])
     long.attrs["maps"] = maps
@@ -103,10 +101,12 @@ def draw_maps(frame: pd.DataFrame, *, title: str, note: str, **_: Any) -> Figure
     with plots.suite_style():
         figure = plots.new_figure(title, f"{note}\nMaps of the last seed; the CSV has all scores.", 3 * rows)
         grid = figure.subplots(rows, len(maps) // rows, squeeze=False)
-        for axes, ((panel, model), (places, labelled, shares)) in zip(grid.flat, maps, strict=True):
-            scatter(axes, places, labelled)
+        for axes, ((panel, model), (places, labels, shares)) in zip(grid.flat, maps, strict=True):
+            scatter(axes, places, labels)
             axes.set_title(f"{model}: {panel}")
-            axes.set_xlabel(f"label of the neighbours: {shares.map:.0f} % (by guessing {shares.guess:.0f} %)")
+            axes.set_xlabel(
+                f"label of the neighbours: {shares['map']:.0f} % (by guessing {shares['guess']:.0f} %)"
+            )
     return figure
 
 
@@ -117,22 +117,16 @@ FIGURE_1 = Reproduction(
     long=map_sets,
     draw=draw_maps,
     needs="a folder: SentEval's, or of labelled sentences (.tsv[.gz]: label, tab, text)",
-    claims=[
-        Claim(
-            "sentences cluster reasonably well by label",
-            "5.2",
-            greater("tasks == 'GenSen, in the map'", "tasks == 'GenSen, by guessing'", "panel"),
+    claims={
+        "sentences cluster reasonably well by label (5.2)": greater(
+            "tasks == 'GenSen, in the map'", "tasks == 'GenSen, by guessing'", "panel"
         ),
-        Claim(
-            "clustering on TREC and SUBJ looks better than in Figure 2 of Kiros et al. 2015",
-            "5.2",
-            greater(
-                "tasks == 'GenSen, in the map' and panel in ('TREC', 'SUBJ')",
-                "tasks == 'skip-thought, in the map'",
-                "panel",
-            ),
+        "clustering on TREC and SUBJ looks better than in Figure 2 of Kiros et al. 2015 (5.2)": greater(
+            "tasks == 'GenSen, in the map' and panel in ('TREC', 'SUBJ')",
+            "tasks == 'skip-thought, in the map'",
+            "panel",
         ),
-    ],
+    },
     notes=[
         NOTES[0],
         "DBpedia is not fetched: a file DBpedia.tsv in data= is mapped too (label, tab, text a line).",
@@ -187,15 +181,15 @@ def members(row: str) -> tuple[str, ...]:
 
 def rows(names: Sequence[str], options: Options) -> list[Run]:
     """Returns the runs of these rows of table 2."""
-
-    def train(name: str) -> Run:
-        tasks, small, large = ENCODERS[name]
-        size = f"{small} {SMALL}" if options.teaching else large
-        overrides = f"{common(options, 5.0e12)} objective.tasks={tasks} encoder.hidden={size}"
-        return sweep(overrides, {"row": {name: ""}})[0]
-
-    parts = {name: tuple(map(train, members(name))) for name in names}
-    return [Run({"row": name}, members=runs) if len(runs) > 1 else runs[0] for name, runs in parts.items()]
+    axis = {
+        name: f"objective.tasks={tasks} encoder.hidden={f'{small} {SMALL}' if options.teaching else large}"
+        for name, (tasks, small, large) in ENCODERS.items()
+    }
+    encoders = {run.labels["row"]: run for run in sweep(common(options, 5.0e12), {"row": axis})}
+    return [
+        encoders.get(name) or Run({"row": name}, members=tuple(encoders[member] for member in members(name)))
+        for name in names
+    ]
 
 
 TABLE_2 = Reproduction(
@@ -207,41 +201,23 @@ TABLE_2 = Reproduction(
     scores={"transfer": "gensen_delta", "SICK-R": "SICKRelatedness.pearson", "SICK-E": "SICKEntailment.test"},
     tasks=QUICK_TRANSFER,
     protocol="gensen",
-    claims=[
-        Claim(
-            "adding more tasks improves the transfer performance",
-            "5",
+    claims={
+        "adding more tasks improves the transfer performance (5)": [
             above("transfer", "+STN +Fr +De", "+STN"),
             above("transfer", "+STN +Fr +De +NLI", "+STN +Fr +De"),
             above("transfer", BEST, "+STN +Fr +De +NLI +L"),
             above("transfer", f"{BEST} +Par", BEST),
+        ],
+        "more hidden units (+L) lead to improved transfer performance (5)": above(
+            "transfer", "+STN +Fr +De +NLI +L", "+STN +Fr +De +NLI"
         ),
-        Claim(
-            "translation adds to skip-thought alone (2.57, as printed)",
-            "table 2",
-            above("transfer", "+STN +Fr +De", "+STN"),
+        "an additional layer (+2L) leads to improved transfer performance (5)": above(
+            "transfer", "+STN +Fr +De +NLI +2L +STP", BEST
         ),
-        Claim(
-            "every set of tasks is above skip-thought alone, as printed",
-            "table 2",
-            above("transfer", [*SECOND], "+STN"),
+        "the addition of constituency parsing improves performance on SICK-R and SICK-E (5)": greater(
+            f"panel in ('SICK-R', 'SICK-E') and row == '{BEST} +Par'", f"row == '{BEST}'", "panel"
         ),
-        Claim(
-            "more hidden units (+L) lead to improved transfer performance",
-            "5",
-            above("transfer", "+STN +Fr +De +NLI +L", "+STN +Fr +De +NLI"),
-        ),
-        Claim(
-            "an additional layer (+2L) leads to improved transfer performance",
-            "5",
-            above("transfer", "+STN +Fr +De +NLI +2L +STP", BEST),
-        ),
-        Claim(
-            "the addition of constituency parsing improves performance on SICK-R and SICK-E",
-            "5",
-            greater(f"panel in ('SICK-R', 'SICK-E') and row == '{BEST} +Par'", f"row == '{BEST}'", "panel"),
-        ),
-    ],
+    },
     notes=[
         "Every row but the first joins two encoders, as in the paper: with the compute and parameters of two, a "
         "gain over +STN is not due to its tasks only.",
@@ -251,109 +227,83 @@ TABLE_2 = Reproduction(
 )
 
 
-def evaluate_rows(
-    names: Sequence[str], report: str, frame: pd.DataFrame, options: Options, **settings: Any
-) -> pd.DataFrame:
-    """Returns the scores of another evaluation, a row for each row of table 2 and seed.
-
-    Args:
-        names: rows of table 2.
-        report: module and function of the evaluation.
-        frame: wide frame of single encoders.
-        options: settings of the command line.
-        settings: settings of the evaluation.
-    """
-    runs = frame.pivot(index="seed", columns="row", values="run")
-    models = {
-        f"{name}, seed {seed}": "+".join(str(options.runs / run) for run in joined)
-        for name in names
-        for seed, *joined in runs.reindex(columns=[*members(name)]).dropna().itertuples()
-    }
-    records = pkgutil.resolve_name(f"analysis.{report}")(models=[*models.values()], **settings)
-    scores = pd.DataFrame([record["scores"] for record in records], pd.Index(models, name="row"))
-    return scores.round(3).astype(str)
-
-
-def evaluation_reproduction(
+def evaluation_table(
     number: int,
     title: str,
     needs: str,
     names: Sequence[str],
     report: str,
-    pattern: str,
     *notes: str,
-    printed: Mapping[str, str] | None = None,
+    key: str = "data",
+    printed: bool = False,
+    **settings: Any,
 ) -> Reproduction:
-    """Returns a table of another evaluation of rows of table 2 above the printed rows.
+    """Returns a table of another evaluation of rows of table 2, for each seed.
 
     Args:
-        number: of the table.
-        title: of the table.
-        needs: description of the data.
+        number, title, needs, notes: of the table; see ``Reproduction``.
         names: rows of table 2.
         report: module and function of the evaluation.
-        pattern: regular expression of the scores that are columns ("RG-65.spearman").
-        notes: departures from the paper.
-        printed: column of the printed table to such a score.
+        key: its argument that takes ``data``.
+        printed: the printed rows stand below; otherwise a row is a score.
+        settings: further arguments of the evaluation.
     """
 
     def table(frame: pd.DataFrame, options: Options) -> pd.DataFrame:
-        ours = evaluate_rows(names, report, frame, options, data=str(options.data)).filter(regex=pattern)
-        if printed:
-            theirs = pd.DataFrame(read_table(f"gensen_table{number}")).rename(columns=printed).set_index("model")
-            ours = pd.concat([ours, theirs.rename("{} (printed)".format)])[ours.columns]
-        return ours
+        from analysis.reports import make_command  # late: it imports torch
 
-    id, title = f"gensen/table{number}", f"GenSen, table {number}: {title}"
-    return Reproduction(id, title, partial(rows, names), table=table, needs=needs, notes=[*NOTES, *notes])
+        runs = frame.pivot(index="seed", columns="row", values="run")
+        models = {
+            f"{name}, seed {seed}": "+".join(str(options.runs / run) for run in joined)
+            for name in names
+            for seed, *joined in runs.reindex(columns=[*members(name)]).dropna().itertuples()
+        }
+        command = make_command(pkgutil.resolve_name(f"analysis.{report}"))
+        scores = command(models=[*models.values()], **{key: str(options.data)}, **settings)
+        ours = scores.set_axis([*models], axis=1).T.infer_objects().round(3).astype(str)
+        if not printed:
+            return ours.T.rename_axis("score")
+        theirs = printed_table(f"gensen_table{number}", frame, options).rename("{} (printed)".format)
+        return pd.concat([ours, theirs])[ours.columns]
+
+    return Reproduction(
+        f"gensen/table{number}",
+        f"GenSen, table {number}: {title}",
+        partial(rows, names),
+        table=table,
+        needs=needs,
+        notes=[*NOTES, *notes],
+    )
 
 
-TABLE_3 = evaluation_reproduction(
+TABLE_3 = evaluation_table(
     3,
     "word similarity",
     "a folder of word similarity sets (EN-*.txt)",
     [f"+STN +Fr +De +NLI +L{SINGLE}"],
-    "wordsim:report_word_similarity",
-    r"\.(spearman|covered|pairs)$",
+    "wordsim:evaluate_word_similarity",
     "Rows are comparable if they cover the same pairs, and the paper gives no coverage. QVEC needs its file of "
     "semantic features (Tsvetkov et al. 2015), which is not included.",
-    printed={
-        "v143": "VERB-143.spearman",
-        "simlex": "SIMLEX-999.spearman",
-        "ws353": "WS-353-ALL.spearman",
-        "yp130": "YP-130.spearman",
-        "mturk771": "MTurk-771.spearman",
-        "rg65": "RG-65.spearman",
-        "men": "MEN-TR-3k.spearman",
-    },
+    printed=True,
 )
-TABLE_4 = evaluation_reproduction(
+TABLE_4 = evaluation_table(
     4,
     "duplicate questions",
     "a folder of question pairs (train.tsv, test.tsv)",
     [BEST],
-    "quora:report_duplicates",
-    r"\.accuracy$",
+    "quora:evaluate_duplicates",
     "The printed rows are over Quora's own pairs and partition, are not comparable with others, and are left out.",
 )
-TABLE_5 = evaluation_reproduction(
+TABLE_5 = evaluation_table(
     5,
     "six probes",
-    "a folder of trees (x_train, x_dev, x_test), or treebank",
+    "a folder of trees (x_train, x_dev, x_test)",
     [f"+STN +Fr +De{SINGLE}", f"+STN +Fr +De +NLI{SINGLE}", f"{BEST} +Par{SINGLE}"],
-    "probes:report_probes",
-    r"\.test$",
+    "probes:evaluate_probes",
     "The paper's rows are over its own sentences: each must be read against its own majority class.",
     "The paper's last row adds only parsing; ours are the encoders of table 2, of which the last is wider and "
     "learns STP, too.",
-    printed={
-        "length": "length.mlp.test",
-        "content": "content.mlp.test",
-        "order": "order.mlp.test",
-        "passive": "passive.logistic.test",
-        "tense": "tense.logistic.test",
-        "tss": "tss.logistic.test",
-    },
+    printed=True,
 )
 TABLE_6 = replace(
     TABLE_2,
@@ -363,7 +313,7 @@ TABLE_6 = replace(
     columns=["ImageCaptionRetrieval"],
     scores={"": "ImageCaptionRetrieval.test"},
     tasks=["ImageCaptionRetrieval"],
-    claims=(),
+    claims={},
     notes=[
         *NOTES,
         "COCO's captions and image features come with SentEval's data; without them there is no score.",
@@ -380,16 +330,13 @@ TABLE_7 = replace(
 )
 
 
-QUERIES = ("a man is playing a guitar .", "she looked at him for a long time .")
-TABLE_8 = replace(
-    TABLE_4,
-    id="gensen/table8",
-    title="GenSen, table 8: nearest neighbours",
-    table=lambda frame, options: evaluate_rows(
-        [BEST], "neighbours:report_neighbours", frame, options, sentences=str(options.data), queries=QUERIES
-    ).T.rename_axis("neighbour"),
-    needs="a file of sentences, one a line",
-    notes=[*NOTES, "The paper searches 500,000 sentences of BookCorpus, which is not available."],
+TABLE_8 = evaluation_table(
+    8,
+    "nearest neighbours",
+    "a file of sentences, one a line",
+    [BEST],
+    "neighbours:evaluate_neighbours",
+    "The paper searches 500,000 sentences of BookCorpus, which is not available.",
+    key="sentences",
+    queries=("a man is playing a guitar .", "she looked at him for a long time ."),
 )
-
-REPRODUCTIONS = (FIGURE_1, TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5, TABLE_6, TABLE_7, TABLE_8)

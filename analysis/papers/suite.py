@@ -7,84 +7,47 @@ python experiments/reproduce.py figure=suite/compute budget=teaching data=<SentE
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 from analysis import plots
-from analysis.claims import Check, Claim, at_most, greater
+from analysis.claims import above, at_most, greater
 from analysis.papers.base import Options, Reproduction, Run, sweep
-from analysis.papers.declutr import DOWNSTREAM, START, STARTS
+from analysis.papers.declutr import DEV_TASKS, DOWNSTREAM, START, STARTS
 
-NAMES = {
-    "MLM only": "mlm_only",
-    "contrastive only": "contrastive_only",
-    "DeCLUTR": "declutr",
-    "NSP": "nsp",
-    "SOP": "sop",
-    "TSDAE": "tsdae",
-    "QuickThoughts": "quick_thoughts",
-    "SimCSE": "simcse",
-}
-# SimCSE learns from dropout only. QuickThoughts has its own optimizer by default.
-ALIKE = {"QuickThoughts": "optimizer=adamw schedule=slanted_triangular gradient_norm=1.0"}
-# From the bundled start: as in +experiment=declutr/mini.
+ALIKE = "optimizer=adamw schedule=slanted_triangular gradient_norm=1.0"  # QuickThoughts has its own by default
 MASKING, TEMPERATURE = "objective.mlm_probability=0.3", "objective.temperature=0.02"
-TUNED = ALIKE | {
-    "MLM only": MASKING,
-    "contrastive only": TEMPERATURE,
-    "DeCLUTR": f"{MASKING} {TEMPERATURE}",
-    "NSP": MASKING,
-    "SOP": MASKING,
-    "SimCSE": "encoder.dropout=0.1",
+# Overrides; those for the bundled start, as in +experiment=declutr/mini (SimCSE learns from dropout only); the
+# learning rates that are tried: three, and a fourth where, from modernbert-mini, the best of three was at an end
+# (but MLM only); the best of them from modernbert-mini-2 at half a million tokens (docs/results/objectives.md).
+OBJECTIVES = {
+    "MLM only": ("objective=mlm_only", MASKING, "3e-4 1e-3 3e-3", "3e-3"),
+    "contrastive only": ("objective=contrastive_only", TEMPERATURE, "1e-4 3e-4 1e-3 3e-3", "1e-4"),
+    "DeCLUTR": ("objective=declutr", f"{MASKING} {TEMPERATURE}", "1e-4 3e-4 1e-3 3e-3", "1e-3"),
+    "NSP": ("objective=nsp", MASKING, "1e-4 3e-4 1e-3 3e-3", "1e-4"),
+    "SOP": ("objective=sop", MASKING, "1e-4 3e-4 1e-3 3e-3", "3e-4"),
+    "TSDAE": ("objective=tsdae", "", "3e-5 1e-4 3e-4 1e-3", "3e-5"),
+    "QuickThoughts": (f"objective=quick_thoughts {ALIKE}", "", "1e-4 3e-4 1e-3", "1e-4"),
+    "SimCSE": ("objective=simcse", "encoder.dropout=0.1", "3e-5 1e-4 3e-4", "3e-5"),
 }
-RATES = ["3e-5", "1e-4", "3e-4", "1e-3", "3e-3"]
-# Three rates each, and a fourth where, from modernbert-mini, the best of three was at an end (but MLM only).
-TRIED = {
-    "MLM only": "3e-4 1e-3 3e-3",
-    "contrastive only": "1e-4 3e-4 1e-3 3e-3",
-    "DeCLUTR": "1e-4 3e-4 1e-3 3e-3",
-    "NSP": "1e-4 3e-4 1e-3 3e-3",
-    "SOP": "1e-4 3e-4 1e-3 3e-3",
-    "TSDAE": "3e-5 1e-4 3e-4 1e-3",
-    "QuickThoughts": "1e-4 3e-4 1e-3",
-    "SimCSE": "3e-5 1e-4 3e-4",
-}
-# Of suite/learning_rates from modernbert-mini-2 at half a million tokens (docs/results/objectives.md).
-BEST = {
-    "MLM only": "3e-3",
-    "contrastive only": "1e-4",
-    "DeCLUTR": "1e-3",
-    "NSP": "1e-4",
-    "SOP": "3e-4",
-    "TSDAE": "3e-5",
-    "QuickThoughts": "1e-4",
-    "SimCSE": "3e-5",
+COLOURS = {"MLM only": "mlm_only", "contrastive only": "contrastive_only", "QuickThoughts": "quick_thoughts"}
+AT_BEST_RATE = {
+    name: f"{objective} {tuned} optimizer.lr={best}" for name, (objective, tuned, _, best) in OBJECTIVES.items()
 }
 BEFORE = "the start"
 TEACHING = (
     "encoder=bundled encoder.dropout=0.0 budget=teaching "
     "budget.min_span=32 budget.max_span=128 budget.min_tokens=512"
 )
-
-
-def train(name: str, settings: Mapping[str, str] = TUNED) -> str:
-    """Returns the overrides of an objective with the optimizer of all, at teaching size."""
-    return f"objective={NAMES[name]} {settings.get(name, '')}"
-
-
-AT_BEST_RATE = {name: f"{train(name)} optimizer.lr={rate}" for name, rate in BEST.items()}
 SEARCH_NOTE = "At teaching size the learning rates are those that were best on dev in suite/learning_rates."
 
 
 def learning_rates(options: Options) -> list[Run]:
     """Returns the runs of the search, of one seed."""
-
-    def rate(labels: Mapping[str, str]) -> str | None:
-        lr = labels["lr"]
-        return f"optimizer.lr={lr}" if lr in TRIED[labels["objective"]] else None
-
-    axes = {"objective": {name: train(name) for name in NAMES}, "lr": dict.fromkeys(RATES, "")}
-    return sweep(f"{TEACHING} budget.tokens=2.0e+5", axes, rate)
+    runs = []
+    for name, (objective, tuned, rates, _) in OBJECTIVES.items():
+        lr = {rate: f"optimizer.lr={rate}" for rate in rates.split()}
+        runs += sweep(f"{TEACHING} budget.tokens=2.0e+5", {"objective": {name: f"{objective} {tuned}"}, "lr": lr})
+    return runs
 
 
 LEARNING_RATES = Reproduction(
@@ -93,10 +56,10 @@ LEARNING_RATES = Reproduction(
     learning_rates,
     sizes=["teaching"],
     seeds=[1],
-    draw=partial(plots.lines, x="lr", hue="objective", xlabel="peak learning rate", objectives=NAMES),
+    draw=partial(plots.lines, x="lr", hue="objective", xlabel="peak learning rate", objectives=COLOURS),
     ylabel="mean dev score of CR, TREC, SICK-E, SICK-R and STS-B, %",
     scores={"": "declutr_downstream_dev"},
-    tasks=("CR", "TREC", "SICKEntailment", "SICKRelatedness", "STSBenchmark"),
+    tasks=DEV_TASKS[:5],
     notes=["The five tasks were chosen for speed. Each objective is tried at three or four rates."],
 )
 
@@ -118,22 +81,18 @@ COMPUTE = Reproduction(
         x="compute",
         hue="objective",
         xlabel="training compute, as a share of budget.flops",
-        objectives=NAMES,
+        objectives=COLOURS,
     ),
     ylabel="averaged downstream score, %",
     scores={"": "declutr_downstream"},
     tasks=DOWNSTREAM,
-    claims=[
-        Claim(
-            "MLM and contrastive together beat either alone (DeCLUTR; here at equal compute)",
-            "5.3",
-            greater(
-                "compute == '1' and objective == 'DeCLUTR'",
-                "compute == '1' and objective in ['MLM only', 'contrastive only']",
-                each="objective",
-            ),
+    claims={
+        "MLM and contrastive together beat either alone (DeCLUTR; here at equal compute) (5.3)": greater(
+            "compute == '1' and objective == 'DeCLUTR'",
+            "compute == '1' and objective in ['MLM only', 'contrastive only']",
+            each="objective",
         ),
-    ],
+    },
     notes=[
         SEARCH_NOTE,
         "No paper compares objectives at equal compute, which here is the operations of all updates, decoders and "
@@ -151,13 +110,8 @@ def objectives(options: Options) -> list[Run]:
             f"encoder={start} weights=pretrained corpus=openwebtext precision=bf16 budget=paper "
             "budget.tokens=5.0e+8 budget.epochs=1"
         )
-        axis = {name: train(name, ALIKE) for name in NAMES}
+        axis = {name: objective for name, (objective, *_) in OBJECTIVES.items()}
     return [Run({"row": BEFORE}, model=start), *sweep(base, {"row": axis})]
-
-
-def above(row: str, other: str, panel: str = "downstream") -> Check:
-    """Claims that a row is above another one."""
-    return greater(f"panel == '{panel}' and row == '{row}'", f"panel == '{panel}' and row == '{other}'")
 
 
 TABLE = Reproduction(
@@ -168,45 +122,25 @@ TABLE = Reproduction(
     scores={"downstream": "declutr_downstream", "STS12-16 (all)": "sts_spearman_all"},
     paper="declutr",
     tasks=DOWNSTREAM,
-    claims=[
-        Claim(
-            "average downstream performance is above that of the transformer that training begins with (DeCLUTR)",
-            "5.1",
-            above("DeCLUTR", BEFORE),
+    claims={
+        "average downstream performance is above that of the start (DeCLUTR, 5.1)": above(
+            "downstream", "DeCLUTR", BEFORE
         ),
-        Claim(
-            "MLM and contrastive together beat either alone (DeCLUTR)",
-            "5.3",
-            above("DeCLUTR", "MLM only"),
-            above("DeCLUTR", "contrastive only"),
+        "MLM and contrastive together beat either alone (DeCLUTR) (5.3)": [
+            above("downstream", "DeCLUTR", "MLM only"),
+            above("downstream", "DeCLUTR", "contrastive only"),
+        ],
+        "models trained with NSP or SOP do not outperform one trained with neither (DeCLUTR, of CLS vectors; "
+        "here by the mean) (appendix A)": above("downstream", ("NSP", "SOP"), "MLM only", check=at_most),
+        "DeCLUTR is above QuickThoughts (of printed rows DeCLUTR-base is, DeCLUTR-small is not; table 2)": above(
+            "downstream", "DeCLUTR", "QuickThoughts"
         ),
-        Claim(
-            "models trained with NSP or SOP do not outperform one trained with neither (DeCLUTR, of CLS vectors; "
-            "here by the mean)",
-            "appendix A",
-            at_most(
-                "panel == 'downstream' and row in ['NSP', 'SOP']",
-                "panel == 'downstream' and row == 'MLM only'",
-                each="row",
-            ),
+        "SimCSE is above DeCLUTR on semantic textual similarity (Gao et al. 2021; setting all, of five of "
+        "their seven tasks; table 5 there)": above("STS12-16 (all)", "SimCSE", "DeCLUTR"),
+        "TSDAE outperforms masked language modelling (Wang et al. 2021, abstract, on other tasks)": above(
+            "downstream", "TSDAE", "MLM only"
         ),
-        Claim(
-            "DeCLUTR is above QuickThoughts (on the tasks that both print DeCLUTR-base is, DeCLUTR-small is not)",
-            "table 2",
-            above("DeCLUTR", "QuickThoughts"),
-        ),
-        Claim(
-            "SimCSE is above DeCLUTR on semantic textual similarity (Gao et al. 2021; setting all, of five of "
-            "their seven tasks)",
-            "table 5 there",
-            above("SimCSE", "DeCLUTR", "STS12-16 (all)"),
-        ),
-        Claim(
-            "TSDAE outperforms masked language modelling (Wang et al. 2021, on tasks that are not these)",
-            "abstract there",
-            above("TSDAE", "MLM only"),
-        ),
-    ],
+    },
     notes=[
         SEARCH_NOTE,
         "No paper trains these eight in the same way: printed rows are of far larger models, each trained its own "
@@ -223,5 +157,3 @@ TABLE = Reproduction(
         "SimCSE and QuickThoughts on single sentences of 3 to 64 words, each once.",
     ],
 )
-
-REPRODUCTIONS = (LEARNING_RATES, TABLE, COMPUTE)

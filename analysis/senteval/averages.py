@@ -6,9 +6,10 @@ figure 3), GenSen (Subramanian et al. 2018, table 2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # The tasks of the averages, which do not grow with tasks of one's own.
 PROBING = (
@@ -17,27 +18,20 @@ PROBING = (
 )
 STS = ("STS12", "STS13", "STS14", "STS15", "STS16")
 LISTED = ("declutr_downstream", "probing", "sts_spearman_mean")  # shown without papers
-Score = Callable[[str, str], float | None]  # (task, metric) to percent
-Metrics = Mapping[str, str]  # task to metric, as ``records.Record.score`` takes it
+Metrics = Mapping[str, str]  # task to a metric of ``records.Record.score``, or "accuracy+f1" for the mean of two
 
 
 class Average(NamedTuple):
     """Definition of an average: the mean of the means of its groups of tasks.
 
     Attributes:
-        name: key of its values.
         title: description of what it averages.
         groups: task to metric.
-        papers: papers whose tables show it.
-        split: "test" or "dev".
         baseline: score to subtract, by task.
     """
 
-    name: str
     title: str
     groups: tuple[Metrics, ...]
-    papers: tuple[str, ...] = ()
-    split: str = "test"
     baseline: Mapping[str, float] = {}
 
     @property
@@ -46,19 +40,22 @@ class Average(NamedTuple):
         return tuple(task for group in self.groups for task in group)
 
 
-def average(rule: Average, score: Score) -> float | None:
-    """Computes an average in percent; None if one of its tasks has no score.
+def average(rule: Average, score: Callable[[str, str], Any], tasks: Collection[str] | None = None) -> Any:
+    """Computes an average of numbers, arrays or series; NaN where one of its scores is NaN.
 
     Args:
         rule: definition of the average.
-        score: returns the score of a task by a metric, or None.
+        score: returns the score of a task by a metric, NaN if it is missing.
+        tasks: tasks that it is over; None: all.
     """
     means = []
     for group in rule.groups:
-        scores = {task: value for task, metric in group.items() if (value := score(task, metric)) is not None}
-        if len(scores) < len(group):
-            return None
-        means.append(sum(value - rule.baseline.get(task, 0.0) for task, value in scores.items()) / len(group))
+        scores = []
+        for task, metric in group.items():
+            if tasks is None or task in tasks:
+                values = [score(task, name) for name in metric.split("+")]
+                scores.append(sum(values) / len(values) - rule.baseline.get(task, 0.0))
+        means.append(sum(scores) / len(scores) if scores else math.nan)
     return sum(means) / len(means)
 
 
@@ -84,54 +81,30 @@ _ALLNLI = {
     **{"MR": 81.1, "CR": 86.3, "SUBJ": 92.4, "MPQA": 90.2, "SST2": 84.6, "TREC": 88.2, "MRPC": 83.1},
     **{"SICKEntailment": 86.3, "SICKRelatedness": 88.4, "STSBenchmark": 75.8},
 }
-_BOTH = ("declutr", "declutr_v1")
 
 
-def _declutr(split: str, end: str, words: str, metrics: Metrics) -> list[Average]:
+def _declutr(split: str, end: str, words: str, metrics: Metrics) -> dict[str, Average]:
     probing, snli = dict.fromkeys(PROBING, split), {**metrics, "SNLI": split}
-    without, conssent = (_BOTH, ()) if end else (_BOTH[:1], ("conssent",))  # S6 prints dev averages without SNLI
     first = f"the 18 downstream tasks of DeCLUTR's first version{words}"
-    return [
-        Average(f"declutr_downstream{end}", f"DeCLUTR's 17 downstream tasks{words}", (metrics,), without, split),
-        Average(f"declutr_downstream_with_snli{end}", first, (snli,), _BOTH[1:], split),
-        Average(f"probing{end}", f"the 10 probing tasks{words}", (probing,), (*_BOTH, *conssent), split),
-        Average(
-            f"declutr_v1_all{end}",
-            f"the means of downstream and probing tasks{words}",
-            (snli, probing),
-            _BOTH[1:],
-            split,
-        ),
-    ]
+    return {
+        f"declutr_downstream{end}": Average(f"DeCLUTR's 17 downstream tasks{words}", (metrics,)),
+        f"declutr_downstream_with_snli{end}": Average(first, (snli,)),
+        f"probing{end}": Average(f"the 10 probing tasks{words}", (probing,)),
+        f"declutr_v1_all{end}": Average(f"the means of downstream and probing tasks{words}", (snli, probing)),
+    }
 
 
 _WAYS = {"mean": "subsets' mean", "wmean": "subsets' mean weighted by size", "all": "all pairs of a year"}
 AVERAGES = {
-    rule.name: rule
-    for rule in (
-        *_declutr("test", "", "", _DECLUTR),
-        *_declutr("dev", "_dev", ", on dev", _DECLUTR_DEV),
-        Average("conssent_transfer", "ConsSent's 10 transfer tasks", (_TEN,), ("conssent",)),
-        Average(
-            "conssent_all",
-            "ConsSent's 20 tasks",
-            ({**_TEN, **dict.fromkeys(PROBING, "test")},),
-            ("conssent",),
-        ),
-        Average(
-            "gensen_delta",
-            "10 differences to Infersent (AllNLI)",
-            ({**_TEN, "MRPC": "f1"},),
-            ("gensen",),
-            baseline=_ALLNLI,
-        ),
-        *(
-            Average(
-                f"sts_{metric}_{way}",
-                f"STS12 to STS16, {metric.title()}, {words}",
-                (dict.fromkeys(STS, f"{metric}.{way}"),),
-            )
-            for metric, (way, words) in product(("spearman", "pearson"), _WAYS.items())
-        ),
-    )
+    **_declutr("test", "", "", _DECLUTR),
+    **_declutr("dev", "_dev", ", on dev", _DECLUTR_DEV),
+    "conssent_transfer": Average("ConsSent's 10 transfer tasks", (_TEN,)),
+    "conssent_all": Average("ConsSent's 20 tasks", ({**_TEN, **dict.fromkeys(PROBING, "test")},)),
+    "gensen_delta": Average("10 differences to Infersent (AllNLI)", ({**_TEN, "MRPC": "f1"},), _ALLNLI),
+    **{
+        f"sts_{metric}_{way}": Average(
+            f"STS12 to STS16, {metric.title()}, {words}", (dict.fromkeys(STS, f"{metric}.{way}"),)
+        )
+        for metric, (way, words) in product(("spearman", "pearson"), _WAYS.items())
+    },
 }

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from analysis.senteval.loaders import Files, ascii_tokens
+from analysis.senteval.loaders import Examples, Files, ascii_tokens
 from data.errors import reading
 
 CAPTIONS = 5  # of an image, the first ones
@@ -26,20 +26,8 @@ ALLOWED = {
 }
 
 
-class Captions(NamedTuple):
-    """n images of one part and their captions.
-
-    Attributes:
-        images: image features, float32 of shape (n, F).
-        captions: five captions per image, in the file's order.
-    """
-
-    images: np.ndarray
-    captions: list[list[str]]
-
-
-def captions(files: Files) -> dict[str, Captions]:
-    """Reads train, dev and test; images are in the files' order.
+def captions(files: Files) -> dict[str, Examples]:
+    """Reads train, dev and test, in the files' order: five captions an image, and the images' features as targets.
 
     Raises:
         UserError: if a file cannot be read, or holds anything but plain data and numpy arrays.
@@ -47,21 +35,16 @@ def captions(files: Files) -> dict[str, Captions]:
     return {part: _read(*paths) for part, paths in files.items()}
 
 
-def _read(path: Path) -> Captions:
+def _read(path: Path) -> Examples:
     with reading("file of captions", path):
         with path.open("rb") as file:
             content = _Unpickler(file, encoding="latin-1").load()  # strings of Python 2
-        images = np.asarray(content["features"], np.float32)
-        if images.ndim != 2 or not np.isfinite(images).all():
-            raise ValueError("features are not rows of finite numbers")
-        keys = [content["image_to_caption_ids"][image][:CAPTIONS] for image in range(len(images))]
-        if min(map(len, keys)) < CAPTIONS:
+        images, numbers = np.asarray(content["features"], np.float32), content["image_to_caption_ids"]
+        keys = [key for image in range(len(images)) for key in numbers[image][:CAPTIONS]]
+        if len(keys) < CAPTIONS * len(images):
             raise ValueError(f"an image has fewer than {CAPTIONS} captions")
-        texts = content["captions"]
-        return Captions(
-            images,
-            [[" ".join(ascii_tokens(f"{texts[key]['cleaned_caption']} .")) for key in group] for group in keys],
-        )
+        texts = (content["captions"][key]["cleaned_caption"] for key in keys)
+        return Examples([" ".join(ascii_tokens(f"{text} .")) for text in texts], [], images)
 
 
 class _Unpickler(pickle.Unpickler):

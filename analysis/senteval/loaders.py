@@ -2,8 +2,8 @@
 
 After ``senteval/{binary,trec,sst,mrpc,sick,sts,snli,probing}.py`` of facebookresearch/SentEval (5d6dc117).
 
-A reader takes the paths of a task's files, by part, and returns the examples, by part. Most readers are a function
-that parses a line, decorated by ``by_line``.
+A reader takes the paths of a task's files, by part, and returns the examples, by part. ``by_column`` makes one of
+the numbers of columns, ``by_line`` of a function that parses a line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,8 @@ class Examples(NamedTuple):
     Attributes:
         first: n sentences, tokens joined by one blank; an empty sentence is ".".
         second: n sentences likewise; empty for tasks on single sentences.
-        targets: classes 0 .. C-1 (int64) or gold scores (float64), shape (n,).
+        targets: classes 0 .. C-1 (int64) or gold scores (float64), shape (n,); of captions, five an image, the
+            images' features, float32 of shape (n / 5, F).
     """
 
     first: list[str]
@@ -38,10 +39,7 @@ Files = Mapping[str, Sequence[Path]]  # by part
 Row = tuple[Any, ...]  # target, sentence or sentences
 Parse = Callable[..., Row | None]
 Reader = Callable[[Files], dict[str, Examples]]
-T = TypeVar("T")
 
-BINARY = {"0": 0, "1": 1}
-FINE = {str(label): label for label in range(5)}
 TREC = {"ABBR": 0, "DESC": 1, "ENTY": 2, "HUM": 3, "LOC": 4, "NUM": 5}
 SICK = {"CONTRADICTION": 0, "NEUTRAL": 1, "ENTAILMENT": 2}
 SNLI = {"entailment": 0, "neutral": 1, "contradiction": 2}
@@ -49,29 +47,6 @@ PARTS = {"tr": "train", "va": "dev", "te": "test"}
 
 # Splits as bytes.split() does: \xa0 and \x85, halves of UTF-8 letters, are no blanks.
 ascii_tokens = re.compile(r"\S+", re.ASCII).findall
-
-
-def label(text: str, classes: Mapping[str, T]) -> T:
-    """Returns the class of a label.
-
-    Raises:
-        ValueError: if ``text`` is none of ``classes``.
-    """
-    if text not in classes:
-        raise ValueError(f"label {text!r} is none of {', '.join(classes)}")
-    return classes[text]
-
-
-def score(text: str, low: float, high: float) -> float:
-    """Parses a gold score.
-
-    Raises:
-        ValueError: if ``text`` is not a number from ``low`` to ``high``.
-    """
-    number = float(text)
-    if not low <= number <= high:
-        raise ValueError(f"score {text} is not in {low:g} .. {high:g}")
-    return number
 
 
 def read_rows(
@@ -144,60 +119,48 @@ def by_line(parse: Parse, order: Callable[..., Any] = toolkit_order, **options: 
     }
 
 
-@by_line
-def sst2(line: str) -> Row:
-    """Parses sentence, tab, 0 or 1."""
-    sentence, text, *_ = line.split("\t")
-    return label(text.strip(), BINARY), sentence
+def by_column(convert: Callable[[str], Any], target: int, *sentences: int, **options: Any) -> Reader:
+    """Makes a reader of lines whose columns are divided by tabs.
+
+    Args:
+        convert: makes the target of the text in its column.
+        target, sentences: numbers of the columns, from 0.
+        options: as in ``read_rows``.
+    """
+
+    def parse(line: str) -> Row:
+        cells = line.split("\t")
+        return convert(cells[target].strip()), *(cells[column] for column in sentences)
+
+    return by_line(parse, **options)
+
+
+sst2 = by_column(int, 1, 0)
+mrpc = by_column(int, 0, 3, 4, header=1)
+sick_entailment = by_column(SICK.__getitem__, 4, 1, 2, header=1)
+sick_relatedness = by_column(float, 3, 1, 2, header=1)  # 1 .. 5
+sts_benchmark = by_column(float, 4, 5, 6)  # 0 .. 5
 
 
 @by_line
 def sst5(line: str) -> Row:
     """Parses 0 .. 4, blank, sentence."""
     text, sentence = line.strip().split(" ", 1)
-    return label(text, FINE), sentence
+    return int(text), sentence
 
 
 @partial(by_line, encoding="latin-1")
 def trec(line: str) -> Row:
     """Parses "LOC:city What is the capital of ...", with the coarse class."""
     text, question = line.strip().split(" ", 1)
-    return label(text.partition(":")[0], TREC), question
-
-
-@partial(by_line, header=1)
-def mrpc(line: str) -> Row:
-    """Parses 0 or 1, two numbers, two sentences, by tabs."""
-    text, _, _, first, second, *_ = line.split("\t")
-    return label(text.strip(), BINARY), first, second
-
-
-@partial(by_line, header=1)
-def sick_entailment(line: str) -> Row:
-    """Parses number, two sentences, relatedness, entailment, by tabs."""
-    _, first, second, _, text, *_ = line.split("\t")
-    return label(text.strip(), SICK), first, second
-
-
-@partial(by_line, header=1)
-def sick_relatedness(line: str) -> Row:
-    """Parses the same lines, with the relatedness 1 .. 5."""
-    _, first, second, text, _, *_ = line.split("\t")
-    return score(text, 1, 5), first, second
-
-
-@by_line
-def sts_benchmark(line: str) -> Row:
-    """Parses four columns of origin, score 0 .. 5, two sentences, by tabs."""
-    _, _, _, _, text, first, second, *_ = line.split("\t")
-    return score(text, 0, 5), first, second
+    return TREC[text.partition(":")[0]], question
 
 
 @by_line
 def sts(pair: str, text: str) -> Row | None:
     """Parses two sentences with a tab between, and a score 0 .. 5 or blank; pairs without a score are left out."""
     first, second, *_ = pair.split("\t")
-    return (score(text, 0, 5), first, second) if text.strip() else None
+    return (float(text), first, second) if text.strip() else None
 
 
 def _snli_order(target: int, premise: str, hypothesis: str) -> tuple[int, ...]:
@@ -208,7 +171,7 @@ def _snli_order(target: int, premise: str, hypothesis: str) -> tuple[int, ...]:
 @partial(by_line, order=_snli_order, encoding="latin-1", tokens=ascii_tokens)
 def snli(premise: str, hypothesis: str, text: str) -> Row:
     """Parses a line of each of SNLI's files."""
-    return label(text, SNLI), premise, hypothesis
+    return SNLI[text], premise, hypothesis
 
 
 def binary(files: Files) -> dict[str, Examples]:
@@ -224,17 +187,15 @@ def probing(files: Files) -> dict[str, Examples]:
 
     def parse(line: str) -> Row:
         part, text, *_, sentence = line.split("\t")
-        return (label(part, PARTS), text), sentence
+        return (PARTS[part], text), sentence
 
     [path] = files["all"]
     rows = read_rows(parse, path)
     with reading("probing task", path):
-        if {part for (part, _), _ in rows} != {*PARTS.values()}:
-            raise ValueError(f"not all of the parts {', '.join(PARTS)}")
         names = sorted({text for (part, text), _ in rows if part == "train"})
-        classes = dict(zip(names, range(len(names)), strict=True))
+        classes = {name: number for number, name in enumerate(names)}
         return {
-            part: sort_rows((label(text, classes), sentence) for (here, text), sentence in rows if here == part)
+            part: sort_rows((classes[text], sentence) for (here, text), sentence in rows if here == part)
             for part in PARTS.values()
         }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +14,7 @@ from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import TASKS
 from data.display import flatten
 from data.errors import reading
-from data.files import atomic_write, write_json
+from data.files import write_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,8 +42,8 @@ class Record(BaseModel):
         l2: chosen L2 weight; nested k-fold: one per outer fold; None if none is chosen.
         seconds: time of everything after embedding the sentences.
         sentences: number of distinct sentences.
-        embed_seconds: time of embedding them, measured when they were embedded; the time of sentences that are
-            embedded together is shared in proportion to their characters.
+        embed_seconds: time of embedding them, measured when they were embedded; sentences of one call, which have
+            about the same length, share its time equally.
         hidden, dropout, pooling: the choices on dev, if the protocol makes them.
         accuracy, f1: only MRPC.
         pearson, spearman: relatedness: a number; similarity: {"mean", "wmean", "all"} over its subsets.
@@ -49,7 +51,6 @@ class Record(BaseModel):
         subsets: only similarity: "n", "pearson" and "spearman" by name.
         recalls: only retrieval: "caption_r1", "caption_r5", "caption_r10" (captions of an image), "image_r1", ...
         median_rank: only retrieval: {"caption", "image"}; a rank, not a percentage.
-        splits: only retrieval: number of sets of test images that scores are averaged over.
         weights: weights of an ensemble's members.
         files: SHA-256 of the task's files.
     """
@@ -77,7 +78,6 @@ class Record(BaseModel):
     subsets: dict[str, dict[str, int | Score]] | None = None
     recalls: dict[str, float] | None = None
     median_rank: dict[str, float] | None = None
-    splits: int | None = None
     weights: list[float] | None = None
     files: str | None = None
 
@@ -94,10 +94,8 @@ class Record(BaseModel):
         return protocol is not None and protocol.cosine
 
     def score(self, metric: str) -> float | None:
-        """Returns a field ("f1"), a part of one ("spearman.mean") or a mean of two ("accuracy+f1"), or None."""
-        fields = dict(flatten(self.model_dump()))
-        values: list[Any] = [fields.get(path) for path in metric.split("+")]
-        return None if None in values else sum(values) / len(values)
+        """Returns a field ("f1") or a part of one ("spearman.mean"); None if it is missing."""
+        return dict(flatten(self.model_dump())).get(metric)
 
 
 def headlines(task: str, record: Record) -> dict[str, str]:
@@ -127,6 +125,14 @@ def incomparable(task: str, record: Record) -> str | None:
     return None
 
 
+def flat_scores(records: Mapping[str, Record]) -> dict[str, float]:
+    """Returns the numbers of records by "<Task>.<metric>" ("STS12.spearman.mean"), and "<Task>.comparable"."""
+    rows = {
+        task: {**dict(record), "comparable": not incomparable(task, record)} for task, record in records.items()
+    }
+    return {key: value for key, value in flatten(rows) if isinstance(value, (int, float))}
+
+
 def _sort(tasks: dict[str, Record]) -> dict[str, Record]:
     """Sorts records by task; raises ValueError for a name that is no task's."""
     return {task: tasks[task] for task in sorted(tasks, key=[*PUBLISHED].index)}
@@ -150,26 +156,28 @@ class Results(BaseModel):
     data: Any = None
     tasks: Annotated[dict[str, Record], AfterValidator(_sort)] = {}
     missing: dict[str, str] = {}
-    folder: Path | None = Field(None, exclude=True)
+    folder: Path | None = Field(default=None, exclude=True)
 
     @property
     def averages(self) -> dict[str, float]:
         """The averages of ``AVERAGES`` in percent whose tasks all have scores, by name."""
 
-        def score(task: str, metric: str) -> float | None:
-            return self.tasks[task].score(metric) if task in self.tasks else None
-
-        averages = {name: average(rule, score) for name, rule in AVERAGES.items()}
-        return {name: value for name, value in averages.items() if value is not None}
+        scores = flat_scores(self.tasks)
+        averages = {
+            name: average(rule, lambda task, metric: scores.get(f"{task}.{metric}", math.nan))
+            for name, rule in AVERAGES.items()
+        }
+        return {name: value for name, value in averages.items() if value == value}
 
     @property
     def scores(self) -> dict[str, float | None]:
-        """Test scores in percent by task (of MRPC also "MRPC.f1"), and the averages."""
+        """Test scores in percent by task (of MRPC also "MRPC.f1"), and the averages LISTED."""
         scores = {}
         for task, record in self.tasks.items():
             for metric in headlines(task, record):
                 scores[f"{task}.{metric}" if task in scores else task] = record.score(metric)
-        return scores | self.averages
+        averages = self.averages
+        return scores | {name: averages[name] for name in LISTED if name in averages}
 
     def table(self) -> pd.DataFrame:
         """Returns a row for each (task, metric): scores, distinct sentences, seconds, sentences per second."""
@@ -185,10 +193,10 @@ class Results(BaseModel):
 
     def notes(self) -> list[str]:
         """Returns the averages, and the scores that are not comparable with printed ones, a line each."""
-        averages = {AVERAGES[name].title: value for name, value in self.averages.items() if name in LISTED}
+        averages = self.averages
         reasons = {task: reason for task, record in self.tasks.items() if (reason := incomparable(task, record))}
         text = "; ".join(f"{task}: {reason}" for task, reason in reasons.items())
-        lines = [f"Mean of {title}: {value:.2f}" for title, value in averages.items()]
+        lines = [f"Mean of {AVERAGES[name].title}: {averages[name]:.2f}" for name in LISTED if name in averages]
         return [*lines, f"Not comparable with published scores: {text}."] if text else lines
 
     def __str__(self) -> str:
@@ -201,14 +209,6 @@ class Results(BaseModel):
         """Returns everything that senteval.json holds: plain dictionaries, lists, numbers and texts."""
         tasks = {task: record.model_dump(exclude_unset=True) for task, record in self.tasks.items()}
         return {"tasks": tasks, "averages": self.averages, **self.model_dump(exclude={"tasks"})}
-
-    def to_csv(self, path: Path | str | None = None) -> str:
-        """Returns ``table`` as CSV; also writes it to ``path``."""
-        text = self.table().to_csv(float_format="%.2f", lineterminator="\n")
-        if path:
-            with atomic_write(path) as file:
-                file.write(text)
-        return text
 
     def compare(self, other: Results) -> pd.DataFrame:
         """Compares all scores with those of ``other`` by ``analysis.bootstrap.compare_results``.

@@ -31,13 +31,6 @@ def accuracy(gold: np.ndarray, predicted: np.ndarray, folds: np.ndarray | None =
     return mean([round(100 * float(np.mean(correct[folds == fold])), 2) for fold in np.unique(folds)])
 
 
-def f1(gold: np.ndarray, predicted: np.ndarray) -> float:
-    """Computes the F1 of class 1 in percent, of two arrays of shape (n,)."""
-    from sklearn.metrics import f1_score  # late: tables need only the names of metrics
-
-    return 100 * float(f1_score(gold, predicted))
-
-
 def mean(scores: Sequence[float]) -> float:
     """Computes the mean to two digits, rounded by NumPy as in the toolkit; Python rounds halves differently."""
     return float(round(np.mean(scores), 2))
@@ -47,7 +40,7 @@ def correlation(predictions: np.ndarray, gold: np.ndarray) -> Correlation:
     """Computes Pearson and Spearman of two arrays of shape (n,), n >= 2."""
     if any(np.ptp(scores) <= _ROUNDING * np.abs(scores).max() for scores in (predictions, gold)):
         return Correlation(math.nan, math.nan)
-    from scipy import stats  # late, as above
+    from scipy import stats  # late: tables need only the names of metrics
 
     return Correlation(float(stats.pearsonr(predictions, gold)[0]), float(stats.spearmanr(predictions, gold)[0]))
 
@@ -77,7 +70,10 @@ def classification(
     test = accuracy(gold, predicted, folds)
     if task != "MRPC":
         return {"test": test}
-    return {"test": test, "accuracy": test, "f1": round(f1(gold, predicted.argmax(axis=1)), 2)}
+    from sklearn.metrics import f1_score  # late, as above
+
+    f1 = 100 * float(f1_score(gold, predicted.argmax(axis=1)))
+    return {"test": test, "accuracy": test, "f1": round(f1, 2)}
 
 
 def relatedness(gold: np.ndarray, predicted: np.ndarray, *, trained: bool) -> dict[str, Any]:

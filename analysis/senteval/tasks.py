@@ -1,11 +1,10 @@
-"""The 28 tasks of SentEval: kind, files, reader, published sizes and names.
+"""The 28 tasks of SentEval: kind, files, reader and published sizes.
 
 Names, files and folders are those of ``senteval/engine.py`` of facebookresearch/SentEval (5d6dc117).
 """
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -33,7 +32,6 @@ class Task:
         sizes: numbers of training and test examples in SentEval's own files, as its loaders count them (nested
             k-fold: all examples are both; ImageCaptionRetrieval: captions, five per image). Scores on other
             sizes are not comparable with published ones.
-        short: name in tables; "" stands for ``name``.
         group: "downstream" or "probing"; the files of each group have their own root folder.
     """
 
@@ -42,7 +40,6 @@ class Task:
     parts: Paths
     read: Callable[[loaders.Files], Mapping[str, Any]]
     sizes: tuple[int, int]
-    short: str = ""
     group: str = "downstream"
 
     @property
@@ -98,19 +95,13 @@ def find(names: Iterable[str] | None) -> list[Task]:
     """Returns the named tasks, each once, in the order given; None: all.
 
     Raises:
-        UserError: for no name, or an unknown one, with the nearest.
+        UserError: for an unknown name.
     """
-    tasks = []
-    for name in dict.fromkeys(TASKS if names is None else names):
+    chosen = dict.fromkeys(names or TASKS)
+    for name in chosen:
         if name not in TASKS:
-            spellings = {text.lower(): task.name for task in TASKS.values() for text in (task.name, task.short)}
-            near = difflib.get_close_matches(name.lower(), spellings, 1)
-            hint = f"Did you mean {spellings[near[0]]}?" if near else f"The tasks are: {', '.join(TASKS)}."
-            raise UserError(f"there is no task {name!r}", key="tasks", hint=hint)
-        tasks.append(TASKS[name])
-    if not tasks:
-        raise UserError("names no task", key="tasks")
-    return tasks
+            raise UserError(f"there is no task {name!r}", key="tasks", hint=f"The tasks are: {', '.join(TASKS)}.")
+    return [TASKS[name] for name in chosen]
 
 
 def files(*patterns: str, **names: str) -> Paths:
@@ -130,11 +121,20 @@ def _sts(name: str, size: int, *subsets: str) -> Task:
     return Task(name, "similarity", parts, loaders.sts, (0, size))
 
 
-def _probing(name: str, file: str, short: str) -> Task:
-    return Task(name, "split", {"all": (file,)}, loaders.probing, (100_000, 10_000), short, "probing")
-
-
 _SICK = files("SICK/SICK_{}.txt", train="train", dev="trial", test="test_annotated")
+
+_PROBING = {
+    "Length": "sentence_length",
+    "WordContent": "word_content",
+    "Depth": "tree_depth",
+    "TopConstituents": "top_constituents",
+    "BigramShift": "bigram_shift",
+    "Tense": "past_present",
+    "SubjNumber": "subj_number",
+    "ObjNumber": "obj_number",
+    "OddManOut": "odd_man_out",
+    "CoordinationInversion": "coordination_inversion",
+}
 
 # Sizes: the toolkit's README (rounded), the task classes, run on the whole files, and Karpathy's split of COCO
 # (113,287 / 5,000 / 5,000 images).
@@ -155,11 +155,11 @@ TASKS = {
             loaders.mrpc, (4076, 1725),
         ),
         Task("SNLI", "snli", files("SNLI/s1.{}", "SNLI/s2.{}", "SNLI/labels.{}"), loaders.snli, (549367, 9824)),
-        Task("SICKEntailment", "split", _SICK, loaders.sick_entailment, (4500, 4927), "SICK-E"),
-        Task("SICKRelatedness", "relatedness", _SICK, loaders.sick_relatedness, (4500, 4927), "SICK-R"),
+        Task("SICKEntailment", "split", _SICK, loaders.sick_entailment, (4500, 4927)),
+        Task("SICKRelatedness", "relatedness", _SICK, loaders.sick_relatedness, (4500, 4927)),
         Task(
             "STSBenchmark", "relatedness", files("STS/STSBenchmark/sts-{}.csv"),
-            loaders.sts_benchmark, (5749, 1379), "STS-B",
+            loaders.sts_benchmark, (5749, 1379),
         ),
         _sts("STS12", 3108, "MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
         _sts("STS13", 1500, "FNWN", "headlines", "OnWN"),  # SMT's licence keeps it out of the toolkit
@@ -168,17 +168,11 @@ TASKS = {
         _sts("STS16", 1186, "answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
         Task(
             "ImageCaptionRetrieval", "retrieval",
-            files("COCO/{}.pkl", train="train", dev="valid", test="test"), captions, (566435, 25000), "COCO",
+            files("COCO/{}.pkl", train="train", dev="valid", test="test"), captions, (566435, 25000),
         ),
-        _probing("Length", "sentence_length.txt", "SentLen"),
-        _probing("WordContent", "word_content.txt", "WC"),
-        _probing("Depth", "tree_depth.txt", "TreeDepth"),
-        _probing("TopConstituents", "top_constituents.txt", "TopConst"),
-        _probing("BigramShift", "bigram_shift.txt", "BShift"),
-        _probing("Tense", "past_present.txt", "Tense"),
-        _probing("SubjNumber", "subj_number.txt", "SubjNum"),
-        _probing("ObjNumber", "obj_number.txt", "ObjNum"),
-        _probing("OddManOut", "odd_man_out.txt", "SOMO"),
-        _probing("CoordinationInversion", "coordination_inversion.txt", "CoordInv"),
+        *(
+            Task(name, "split", {"all": (f"{file}.txt",)}, loaders.probing, (100_000, 10_000), "probing")
+            for name, file in _PROBING.items()
+        ),
     )
 }  # fmt: skip

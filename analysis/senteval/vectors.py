@@ -7,9 +7,7 @@ process left unfinished is embedded again.
 
 from __future__ import annotations
 
-import inspect
 import json
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -26,7 +24,7 @@ from data.errors import UserError, reading
 from data.files import atomic_write
 
 BATCH = 128  # sentences of a call of a function, as in the toolkit
-CHUNK, GPU_CHUNK = 4096, 1 << 15  # sentences of a call of an encoder that makes batches by itself
+CHUNK = 4096  # sentences of a call of this suite's encoders, which make batches by themselves
 TOLERANCE = 1e-3  # difference of equal vectors, relative to their largest number
 EMPTY = np.empty((0, 0), np.float32)
 ROWS, INDEX = "vectors.npy", "index.jsonl"
@@ -39,7 +37,7 @@ class CheckedEncoder:
     Args:
         encode: function of a list of n sentences, or an object with such a method ``encode``. It returns an array,
             tensor or list of shape (n, D).
-        batch_size: most sentences of a call. An object whose method has its own ``batch_size`` gets more.
+        batch_size: most sentences of a call.
 
     Attributes:
         dimension: D; 0 before the first call.
@@ -48,9 +46,6 @@ class CheckedEncoder:
     def __init__(self, encode: Any, batch_size: int = BATCH) -> None:
         self._encode = getattr(encode, "encode", encode)
         self.batch_size, self.dimension = batch_size, 0
-        if self._encode is not encode and "batch_size" in inspect.signature(self._encode).parameters:
-            on_gpu = any(weight.is_cuda for weight in getattr(encode, "parameters", tuple)())
-            self.batch_size = GPU_CHUNK if on_gpu else CHUNK
 
     def encode(self, sentences: list[str]) -> np.ndarray:
         """Returns new float32 vectors of shape (n, D).
@@ -97,7 +92,7 @@ class Vectors:
     Attributes:
         matrix: float32 of shape (N, D); memory-mapped if it is in a store.
         places: row of each sentence.
-        seconds: time of embedding each sentence; calls are shared in proportion to characters.
+        seconds: time of embedding each sentence, an equal share of a call.
     """
 
     matrix: np.ndarray
@@ -122,14 +117,14 @@ def embed_tasks(
     tasks: Mapping[str, Sequence[str]],
     *,
     store: Path | None = None,
-    progress: Progress | None = None,
+    progress: Progress = lambda share: None,
 ) -> dict[str, Vectors]:
     """Embeds each distinct sentence of all tasks once, or once a task if vectors depend on others of a batch.
 
     Args:
         encoder: encoder of the sentences.
         tasks: sentences by task.
-        store, progress: as in ``embed``.
+        store, progress: as in ``embed``; in the second case there is a store, and progress, for each task.
 
     Returns:
         Vectors by task, which do not depend on the other tasks.
@@ -140,29 +135,30 @@ def embed_tasks(
     sentences = [*chain.from_iterable(tasks.values())]
     if not encoder.depends_on_batch(sentences):
         return dict.fromkeys(tasks, embed(encoder, sentences, store=store, progress=progress))
-    vectors: dict[str, Vectors] = {}
-    for task, texts in tasks.items():
-        vectors[task] = embed(encoder, texts, store=store and store / task)
-        if progress:
-            progress(len(vectors) / len(tasks))
-    return vectors
+    return {
+        task: embed(encoder, texts, store=store and store / task, progress=progress)
+        for task, texts in tasks.items()
+    }
 
 
 def embed(
-    encoder: Any, sentences: Sequence[str], *, store: Path | None = None, progress: Progress | None = None
+    encoder: CheckedEncoder,
+    sentences: Sequence[str],
+    *,
+    store: Path | None = None,
+    progress: Progress = lambda share: None,
 ) -> Vectors:
     """Embeds the distinct ones of ``sentences`` that are not in the store, longest first.
 
     Args:
-        encoder: as ``CheckedEncoder`` takes it, or one.
+        encoder: encoder of the sentences.
         sentences: sentences, in any order and with repetitions.
         store: folder of this encoder's vectors, kept as they come; a second process waits. None: in memory only.
-        progress: called with the share of the text that is done.
+        progress: called with the share of the new sentences that is done.
 
     Raises:
-        UserError: if a vector cannot be used, the store cannot be read, or the disk is too small.
+        UserError: if a vector cannot be used, or the store cannot be read.
     """
-    encoder = encoder if isinstance(encoder, CheckedEncoder) else CheckedEncoder(encoder)
     if store:
         store.mkdir(parents=True, exist_ok=True)
     with FileLock(store / "lock") if store else nullcontext():
@@ -170,23 +166,18 @@ def embed(
         encoder.dimension = matrix.shape[1] or encoder.dimension
         missing = [sentence for sentence in dict.fromkeys(sentences) if sentence not in seconds]
         missing.sort(key=len, reverse=True)
-        left = total = len("".join(missing)) + len(missing)
         for start in range(0, len(missing), encoder.batch_size):
             chunk, began, row = missing[start : start + encoder.batch_size], time.perf_counter(), len(seconds)
             vectors = encoder.encode(chunk)
-            size = len("".join(chunk)) + len(chunk)
-            pace = (time.perf_counter() - began) / size
+            lines = dict.fromkeys(chunk, (time.perf_counter() - began) / len(chunk))
             if start == 0:
-                matrix = _allocate(store, row, len(missing), encoder.dimension)
+                matrix = _enlarge(matrix[:row], (row + len(missing), encoder.dimension), store)
             matrix[row : row + len(chunk)] = vectors
-            lines = {sentence: pace * (len(sentence) + 1) for sentence in chunk}
             seconds |= lines
             if store:
                 with (store / INDEX).open("a") as file:
                     file.writelines(json.dumps(line) + "\n" for line in lines.items())
-            left -= size
-            if progress:
-                progress(1 - left / total)
+            progress((start + len(chunk)) / len(missing))
     return Vectors(matrix, {sentence: row for row, sentence in enumerate(seconds)}, seconds)
 
 
@@ -203,19 +194,12 @@ def _read_store(folder: Path) -> tuple[np.ndarray, dict[str, float]]:
         return np.load(folder / ROWS, mmap_mode="r", allow_pickle=False) if seconds else EMPTY, seconds
 
 
-def _allocate(folder: Path | None, old: int, new: int, dimension: int) -> np.ndarray:
-    """Returns a matrix of ``old`` + ``new`` rows; on disk it keeps the old ones.
-
-    Raises:
-        UserError: if the disk is too small: writing into mapped memory would then end the process.
-    """
-    shape = old + new, dimension
+def _enlarge(rows: np.ndarray, shape: tuple[int, int], folder: Path | None) -> np.ndarray:
+    """Returns a matrix of another shape that begins with ``rows``, on disk if there is a folder."""
     if folder is None:
         return np.empty(shape, np.float32)
-    if (size := 4 * new * dimension) > shutil.disk_usage(folder).free:
-        raise UserError(f"no space for {size / 1e9:.1f} GB of vectors", key=str(folder))
-    path = folder / ROWS
-    with path.open("r+b" if path.exists() else "wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
-        file.truncate(file.tell() + 4 * shape[0] * dimension)
-    return np.load(path, mmap_mode="r+")
+    path = folder / "new.npy"
+    matrix = np.lib.format.open_memmap(path, "w+", "f4", shape)
+    if len(rows):
+        matrix[: len(rows)] = rows
+    return np.load(path.replace(folder / ROWS), mmap_mode="r+")

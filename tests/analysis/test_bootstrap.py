@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.stats import pearsonr, spearmanr
+from scipy.stats import spearmanr
 from sklearn.metrics import f1_score
 
 from analysis import bootstrap
@@ -25,54 +25,33 @@ def noisy_labels(rng: np.random.Generator, gold: np.ndarray, accuracy: float) ->
 
 def naive_score(metric: str, gold: np.ndarray, predicted: np.ndarray) -> float:
     if predicted.ndim == 1:
-        return 100 * float((pearsonr if metric.startswith("pearson") else spearmanr)(gold, predicted)[0])
+        return 100 * float(spearmanr(gold, predicted)[0])
     classes = predicted.argmax(axis=1)
     return 100 * float(f1_score(gold, classes) if metric == "f1" else np.mean(gold == classes))
 
 
-@pytest.mark.parametrize("metric", ["pearson", "pearson.mean", "spearman.mean", "spearman.all"])
-def test_correlations_equal_a_plain_loop_with_the_same_draws(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "_CELLS", 400)  # several chunks
-    data, strata = np.random.default_rng(3), np.repeat([0, 1, 2], [30, 40, 50])
-    gold = data.integers(11, size=120) / 2  # scores with ties
-    predicted = np.stack([np.round(gold + noise * data.normal(size=120), 1) for noise in (1, 2, 3)])
-    groups = [strata == name for name in range(3)] if metric.endswith("mean") else [strata >= 0]
-    strata = strata if "." in metric else np.zeros(120)
+@pytest.mark.parametrize("metric", ["spearman", "spearman.mean", "spearman.all", "test", "f1"])
+def test_resamples_equal_a_plain_loop_with_the_same_draws(metric: str) -> None:
+    data, strata = np.random.default_rng(3), np.repeat([0, 1, 2], [30, 40, 50]) * (metric != "f1")
+    gold = data.integers(2, size=120) if metric in ("test", "f1") else data.integers(11, size=120) / 2  # ties
+    if metric in ("test", "f1"):
+        predicted = np.stack([noisy_labels(data, gold, accuracy) for accuracy in (0.9, 0.8, 0.6)])
+    else:
+        predicted = np.stack([np.round(gold + noise * data.normal(size=120), 1) for noise in (1, 2, 3)])
     scores = resample_scores(Predictions(gold, predicted, strata), metric, 40, np.random.default_rng(1))
+    groups = [np.arange(120)] if metric == "spearman.all" else [np.flatnonzero(strata == n) for n in {*strata}]
     rng, naive = np.random.default_rng(1), np.zeros((41, 3))
     for rows in groups:
-        draws = [np.arange(rows.sum()), *rng.integers(rows.sum(), size=(40, rows.sum()))]
-        for replicate, draw in enumerate(draws):
-            each = [naive_score(metric, gold[rows][draw], model[rows][draw]) for model in predicted]
-            naive[replicate] += np.array(each) / len(groups)
+        for replicate, draw in enumerate([rows, *rng.choice(rows, (40, len(rows)))]):
+            naive[replicate] += [naive_score(metric, gold[draw], model[draw]) / len(groups) for model in predicted]
     assert scores == pytest.approx(naive)
 
 
-@pytest.mark.parametrize("metric", ["test", "f1"])
-def test_differences_of_classes_vary_as_those_of_a_plain_loop(metric: str) -> None:
-    rng = np.random.default_rng(3)
-    gold, strata = rng.integers(2, size=120), np.repeat([0, 1], [40, 80]) * (metric == "test")
-    predicted = np.stack([noisy_labels(rng, gold, accuracy) for accuracy in (0.8, 0.7)])
-    groups = [np.flatnonzero(strata == name) for name in np.unique(strata)]
-
-    def difference(draws: list[np.ndarray]) -> float:
-        scores = [[naive_score(metric, gold[rows], model[rows]) for model in predicted] for rows in draws]
-        return float(-np.diff(np.mean(scores, axis=0))[0])
-
-    naive = [difference([rng.choice(rows, len(rows)) for rows in groups]) for _ in range(600)]
-    scores = resample_scores(Predictions(gold, predicted, strata), metric, 4000, rng)
-    assert scores[0, 0] - scores[0, 1] == pytest.approx(difference(groups))
-    interval = difference_interval(scores[:, :1], scores[:, 1:], rng)
-    assert interval == pytest.approx(np.quantile(naive, [0.025, 0.975]), abs=float(0.25 * np.std(naive)))
-
-
-def test_undefined_scores_are_zero() -> None:
-    gold, constant = np.arange(20.0), np.full(20, 0.1, np.float32)
-    for metric in ("pearson", "spearman"):
-        predictions = Predictions(gold, np.stack([gold, constant]), np.zeros(20))
-        scores = resample_scores(predictions, metric, 50, np.random.default_rng(0))
-        assert scores[:, 0] == pytest.approx(100) and not scores[:, 1].any()
-    classes = Predictions(np.zeros(9, int), np.eye(2)[np.zeros((1, 9), int)], np.zeros(9))
+@pytest.mark.filterwarnings("ignore::scipy.stats.ConstantInputWarning")
+def test_undefined_scores_of_resamples_are_0() -> None:
+    constant = Predictions(np.arange(4.0), np.ones((2, 4)), np.zeros(4))
+    assert not resample_scores(constant, "spearman", 9, np.random.default_rng(0)).any()
+    classes = Predictions(np.zeros(4), np.tile([1.0, 0.0], (2, 4, 1)), np.zeros(4))
     assert not resample_scores(classes, "f1", 9, np.random.default_rng(0)).any()
 
 
@@ -158,15 +137,13 @@ def test_results_are_compared_by_task_and_average(tmp_path: Path, monkeypatch: p
     first, second = evaluated(tmp_path / "a", 0.9), evaluated(tmp_path / "b", 0.6)
     frame = compare_results([first], [second])
     assert [*frame.columns] == ["first", "second", "difference", "low", "high"]
-    sts = [metric for task, metric in frame.index if task == "STS13"]
-    assert sts == ["spearman.mean", "pearson.mean", "spearman.all"]
-    tests = [one.scores["CR"] or 0.0 for one in (first, second)]
-    assert frame.loc[("CR", "test"), "difference"] == tests[0] - tests[1]
-    assert (frame["low"] < frame["high"]).all() and frame.loc[("CR", "test"), "low"] > 0
-    assert {("MRPC", "accuracy"), ("MRPC", "f1"), ("STSBenchmark", "pearson")} < {*frame.index}
+    tests = [result.scores["CR"] or 0.0 for result in (first, second)]
+    assert frame.loc["CR.test", "difference"] == tests[0] - tests[1]
+    assert (frame["low"] < frame["high"]).all() and frame.loc["CR.test", "low"] > 0
+    assert {"MRPC.accuracy", "MRPC.f1", "STSBenchmark.spearman", "STS13.spearman.mean"} < {*frame.index}
     widths = frame["high"] - frame["low"]  # tasks are resampled independently, so their variances add up
-    parts = [widths[f"STS1{year}", "spearman.mean"] for year in range(2, 7)]
-    assert widths["sts_spearman_mean", "mean"] == pytest.approx(np.sqrt(np.square(parts).sum()) / 5, rel=0.2)
+    parts = [widths[f"STS1{year}.spearman.mean"] for year in range(2, 7)]
+    assert widths["sts_spearman_mean"] == pytest.approx(np.sqrt(np.square(parts).sum()) / 5, rel=0.2)
     equal = compare_results([first], [first.model_copy()])
     assert not equal[["difference", "low", "high"]].any(axis=None)
 
@@ -178,12 +155,12 @@ def test_seeds_widen_the_interval_and_stand_in_for_missing_predictions(
     first, second = (
         [evaluated(tmp_path / f"{x}", x, ("CR",)) for x in side] for side in ((0.9, 0.7), (0.6, 0.61))
     )
-    both = compare_results(first, second).loc[("CR", "test")]
+    both = compare_results(first, second).loc["CR.test"]
     assert both["first"] == np.mean([one.tasks["CR"].test for one in first])
-    single = compare_results(first[:1], second[:1]).loc[("CR", "test")]
+    single = compare_results(first[:1], second[:1]).loc["CR.test"]
     assert both["high"] - both["low"] > single["high"] - single["low"]
     (tmp_path / "0.7" / "predictions" / "CR.npz").unlink()
-    student = compare_results(first, second).loc[("CR", "test")]
+    student = compare_results(first, second).loc["CR.test"]
     scores = [[one.tasks["CR"].test for one in side] for side in (first, second)]
     assert student["low"] == pytest.approx(stats.ttest_rel(*scores).confidence_interval().low)
     assert compare_results(first[1:], second[:1])[["low", "high"]].isna().all(axis=None)
@@ -199,12 +176,11 @@ def test_results_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     for gold, predicted in (
         (1 - classes, np.eye(2)[classes]),
         (classes, np.eye(3)[classes]),
-        (classes, np.eye(2)),
     ):
         np.savez(path, gold=gold, predicted=predicted, fold=np.arange(100) % 5)
         with pytest.raises(UserError) as error:
             compare_results([first], [second])
-        assert error.value.key == str(path)
+        assert str(path) in error.value.key
     for content in (b"PK\x03\x04 cut", b"text", b""):
         path.write_bytes(content)
         with pytest.raises(UserError):

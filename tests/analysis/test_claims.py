@@ -15,7 +15,6 @@ from scipy import stats
 from analysis.bootstrap import ERROR
 from analysis.claims import (
     Check,
-    Claim,
     Verdict,
     about_equal,
     at_most,
@@ -46,7 +45,7 @@ def curve(scores: Sequence[float], seeds: int = 3, group: str = "a") -> pd.DataF
 
 
 def verdict(scores: pd.DataFrame, *checks: Check) -> Verdict:
-    return decide([Claim("text", "5", *checks)], scores)[0]
+    return decide({"text (5)": checks}, scores)[0]
 
 
 two_above_one = greater("x == '2'", "x == '1'")
@@ -185,7 +184,7 @@ def test_a_claim_requires_every_check() -> None:
 
 def test_claims_without_scores_are_not_computed() -> None:
     missing = verdict(curve([60]), greater("x == '9'", "x == '1'"))
-    other = decide([Claim("text", "5", reason="it needs other runs")], curve([60]))[0]
+    other = decide({"text (5)": "it needs other runs"}, curve([60]))[0]
     assert [missing.outcome, other.outcome] == ["not computed here"] * 2
     assert (missing.reason, other.reason) == ("no scores of x == '9'", "it needs other runs")
 

@@ -60,9 +60,9 @@ def test_the_hub_and_readers_get_every_score(card: Path) -> None:
         ("Reviews", None, "accuracy", 91.5, ""),
         ("SentEval MRPC", "default", "accuracy", 71.23, ""),
         ("SentEval MRPC", "default", "f1", 79.23, ""),
-        ("SentEval STS12", "default", "spearmanr", 71.23, ""),
-        ("SentEval STSBenchmark", "default", "spearmanr", 71.23, ""),
-        ("SentEval ImageCaptionRetrieval", "default", "recall", 71.23, ""),
+        ("SentEval STS12", "default", "mean spearman", 71.23, ""),
+        ("SentEval STSBenchmark", "default", "spearman", 71.23, ""),
+        ("SentEval ImageCaptionRetrieval", "default", "mean recall", 71.23, ""),
         ("SentEval CR", "default", "accuracy", 70, str({"not_comparable": reason})),
     }
     text = section(card.read_text(), "SentEval, protocol default")

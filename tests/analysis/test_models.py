@@ -1,4 +1,4 @@
-"""Models opened by name and options, their names in tables, their cached vectors, and embedded files."""
+"""Models opened by name and options, their names in tables, their vectors, and embedded files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.models import Model, embed_sentences, model_name, open_encoder, open_models, resolve_device
+from analysis.model_names import model_name
+from analysis.models import Model, embed_sentences, open_encoder, open_models
 from data.errors import UserError
 from encoders import BUNDLED
 from encoders.bag_of_words import BagOfWords
@@ -25,7 +26,7 @@ def test_options_of_a_transformer_are_named_and_set() -> None:
     assert model_name(BUNDLED, **options) == f"{BUNDLED}, layers 0, precision bf16, pooling max"
     encoder: Any = open_encoder(BUNDLED, **options)
     assert encoder.precision == "bf16" and encoder.model.config.num_hidden_layers == 0
-    assert model_name(BUNDLED, precision="fp32", device="cpu", cache=None) == BUNDLED
+    assert model_name(BUNDLED, precision="fp32", device="cpu") == BUNDLED
 
 
 def test_a_weighted_bag_of_words_is_opened_and_named(tmp_path: Path) -> None:
@@ -46,7 +47,7 @@ def test_a_weighted_bag_of_words_is_opened_and_named(tmp_path: Path) -> None:
 
 
 def list_models(*models: object, **options: Any) -> list[Model]:
-    return list(open_models([*map(str, models)], cache=None, **options))
+    return list(open_models([*map(str, models)], **options))
 
 
 def test_models_are_opened_and_named(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ def test_models_are_opened_and_named(tmp_path: Path) -> None:
         assert model.name == "declutr-1" and not model.encoder.training  # type: ignore[union-attr]
     (run / "config.yaml").unlink()
     [without_config] = list_models(run / "encoder")
-    assert without_config.name == "declutr-1/encoder"
+    assert without_config.name == str(run / "encoder")
     assert without_config.facts() == model.facts() | {"name": without_config.name}
     [random] = list_models("random_vectors", pooling="max", precision="bf16", layers=1)
     assert random.name == "random_vectors" and random.facts()["weights"] == "random"
@@ -79,7 +80,7 @@ def test_two_models_are_opened_side_by_side(tmp_path: Path) -> None:
         open_encoder(f"{tmp_path / 'a'}+random_vectors")
 
 
-def test_vectors_are_cached(tmp_path: Path) -> None:
+def test_equal_sentences_are_embedded_once() -> None:
     class Counting(RandomVectors):
         encoded = 0
 
@@ -88,10 +89,10 @@ def test_vectors_are_cached(tmp_path: Path) -> None:
             return super().encode(sentences, **options)
 
     encoder = Counting(dimension=3)
-    model = Model("m", encoder, tmp_path)
-    first = model.rows(["a", "b", "a"])
-    np.testing.assert_array_equal(model.rows(["b", "a", "b"]), first[[1, 0, 1]])
-    np.testing.assert_array_equal(RandomVectors(dimension=3).encode(["a", "b", "a"]), first)
+    sentences = ["a", "b", "a"]
+    np.testing.assert_array_equal(
+        Model("m", encoder).rows(sentences), RandomVectors(dimension=3).encode(sentences)
+    )
     assert encoder.encoded == 2
 
 
@@ -100,10 +101,3 @@ def test_the_lines_of_a_file_are_embedded(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"the cat\n\nthe dog"))
     embed_sentences(model="random_vectors", sentences=str(path), out=str(out))
     np.testing.assert_array_equal(np.load(out), RandomVectors().encode(["the cat", "", "the dog"]))
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_missing_gpu_is_refused() -> None:
-    with pytest.raises(UserError) as error:
-        resolve_device("cuda")
-    assert error.value.key == "device" and resolve_device("auto") == "cpu"

@@ -1,11 +1,10 @@
-"""Nearest neighbours: by hand, and against a full sort; duplicates, and texts without queries or neighbours."""
+"""Nearest neighbours: by hand, and against a full sort; duplicates, and files without a sentence."""
 
 from __future__ import annotations
 
 import gzip
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.models import Model
-from analysis.neighbours import evaluate_neighbours, fold, neighbours
+from analysis.neighbours import evaluate_neighbours, neighbours
+from analysis.senteval.scores import cosines as cosines_of_pairs
 from data.errors import UserError
 from encoders.random_vectors import RandomVectors
 
-LINES = ["the sun", "The  Sun", "moon", "a star", "moon", "zero", "mars"]
+LINES = ["the sun", "the sun", "moon", "a star", "moon", "zero", "mars"]
 VECTORS = {"sun": (1, 0), "moon": (0.8, 0.6), "star": (0.1, 2), "zero": (0, 0), "mars": (-1, 0), "earth": (3, 4)}
 
 
@@ -26,12 +26,11 @@ def embed_last_words(sentences: Sequence[str]) -> np.ndarray:
 
 
 def test_neighbours_solved_by_hand() -> None:
-    [sun, earth] = neighbours(["THE SUN", "earth"], [*enumerate(LINES, 1)], embed_last_words, 3)
-    assert [(near.line, near.text) for near in sun] == [(3, "moon"), (4, "a star"), (6, "zero")]
-    assert [near.cosine for near in sun] == pytest.approx([0.8, 0.1 / np.hypot(0.1, 2), 0], abs=1e-6)
-    assert [(near.line, near.text) for near in earth] == [(3, "moon"), (4, "a star"), (1, "the sun")]
-    [every] = neighbours(["the sun"], [*enumerate(LINES, 1)], embed_last_words, 10)
-    assert [near.text for near in every] == ["moon", "a star", "zero", "mars"]
+    sun, earth = neighbours(["the sun", "earth"], LINES, embed_last_words, 3)
+    assert [*sun.index] == ["moon", "a star", "zero"] and [*earth.index] == ["moon", "a star", "the sun"]
+    assert sun.tolist() == pytest.approx([0.8, 0.1 / np.hypot(0.1, 2), 0], abs=1e-6)
+    [every] = neighbours(["the sun"], LINES, embed_last_words, 10)
+    assert [*every.index] == ["moon", "a star", "zero", "mars"]
 
 
 @given(st.lists(st.text("aAbB ", min_size=1, max_size=3), min_size=1, max_size=40), st.integers(1, 6))
@@ -41,46 +40,22 @@ def test_neighbours_equal_a_full_sort(lines: list[str], k: int) -> None:
     def embed(texts: Sequence[str]) -> np.ndarray:
         return np.round(encoder.encode(list(texts)))  # some vectors are zero, some cosines equal
 
-    queries = ["ab", "B"]
-    for query, near in zip(queries, neighbours(queries, [*enumerate(lines, 1)], embed, k), strict=True):
-        a, cosines = embed([query])[0].astype(np.float64), {}
-        for number, text in reversed([*enumerate(lines, 1)]):
-            b = embed([text])[0].astype(np.float64)
-            norm = np.linalg.norm(a) * np.linalg.norm(b)
-            cosines[fold(text)] = (float(a @ b / norm) if norm else 0.0), number
-        cosines.pop(fold(query), None)
-        best = sorted((cosine for cosine, _ in cosines.values()), reverse=True)[:k]
-        assert [each.cosine for each in near] == pytest.approx(best, abs=1e-6)
-        for each in near:
-            assert (each.cosine, each.line) == pytest.approx(cosines[fold(each.text)], abs=1e-6)
-            assert lines[each.line - 1] == each.text
+    distinct = [*dict.fromkeys(lines)]
+    for query, near in zip(["ab", "B"], neighbours(["ab", "B"], lines, embed, k), strict=True):
+        others = [text for text in distinct if text != query]
+        cosines = dict(zip(others, cosines_of_pairs(embed([query] * len(others)), embed(others)), strict=True))
+        assert near.tolist() == pytest.approx(sorted(cosines.values(), reverse=True)[:k], abs=1e-6)
+        assert near.to_dict() == pytest.approx({text: cosines[text] for text in near.index}, abs=1e-6)
 
 
 def test_neighbours_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with gzip.open(tmp_path / "lines.txt.gz", "wt") as file:
         file.write("one\ntwo\n\n  \nthree\ntwo\n")
-    (tmp_path / "asked.txt").write_text("one\n\nfour\n")
     monkeypatch.setenv("HOME", str(tmp_path))
-    options: dict[str, Any] = {"queries": ["three"], "queries_file": "~/asked.txt", "k": 2}
-    scores = evaluate_neighbours(Model("random", RandomVectors()), sentences="~/lines.txt.gz", **options)
-    assert {*scores} >= {
-        "three → one (line 1)",
-        "three → two (line 2)",
-        "one → two (line 2)",
-        "one → three (line 5)",
-    }
-    assert len(scores) == 6
-
-
-def test_files_without_a_query_or_a_sentence_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "one.txt").write_text("ONE\n")
+    model = Model("random", RandomVectors())
+    scores = evaluate_neighbours(model, sentences="~/lines.txt.gz", queries=["three", "four"], k=2)
+    assert {*scores} >= {"three → one", "three → two"} and len(scores) == 4
     (tmp_path / "empty.txt").write_text("\n")
-    model, one, empty = Model("random", RandomVectors()), str(tmp_path / "one.txt"), str(tmp_path / "empty.txt")
-    for key, settings in (
-        ("queries", {"sentences": one}),
-        ("queries", {"sentences": one, "queries_file": empty}),
-        ("sentences", {"sentences": empty, "queries": ["one"]}),
-    ):
-        with pytest.raises(UserError) as error:
-            evaluate_neighbours(model, **settings)
-        assert error.value.key == key
+    with pytest.raises(UserError) as error:
+        evaluate_neighbours(model, sentences=str(tmp_path / "empty.txt"), queries=["one"])
+    assert error.value.key == str(tmp_path / "empty.txt")

@@ -68,13 +68,10 @@ def test_tokens_to_be_predicted_show_their_originals() -> None:
 def sample_rows(objective: Objective, unit: np.ndarray) -> list[Row]:
     example = objective.sample(unit, FORMAT, generator(1))
     tokens, sources = objective.collate([example], FORMAT).tokens, objective.sources(example)
-    masked = "mlm" in objective.part_names
     return [
         row
         for role, block in tokens.items()
-        for row in page.show_rows(
-            role, block, words, FORMAT, unit=words(unit), sources=sources[role], masked=masked
-        )
+        for row in page.show_rows(role, block, words, FORMAT, unit=words(unit), sources=sources[role])
     ]
 
 
@@ -82,17 +79,14 @@ def test_spans_are_where_they_were_sampled_in_text_that_repeats_itself() -> None
     objective, unit = Declutr(min_length=4, max_length=8), np.tile(np.arange(5, 9), 20)
     example = objective.sample(unit, FORMAT, generator(1))
     rows = sample_rows(objective, unit)
-    assert [row.span for row in rows] == [(*span,) for spans in example.spans for span in spans]
+    assert [row.span for row in rows] == [range(*span) for spans in example.spans for span in spans]
     assert {row.role for row in rows} == {"anchor 1", "anchor 2", *(f"positive {i}" for i in (1, 2, 3, 4))}
-    stretches = page.split_by_spans(Example(words(unit), rows, {}))
-    covered = "".join(text for text, kinds in stretches if "anchor" in kinds).split()
-    assert len(covered) == len({place for span in example.spans[0] for place in range(*span)})
-    assert {kind for _, kinds in stretches for kind in kinds} == {"anchor", "positive"}
+    assert {row.kind for row in rows} == {"anchor", "positive"}
 
 
 def test_parts_of_a_sentence_are_bars() -> None:
     first, second = sample_rows(ConsSent(task="C", k=2), np.arange(5, 15))
-    assert first.span and second.span and (first.span[0], first.span[1], second.span[1]) == (0, second.span[0], 10)
+    assert first.span and second.span and [*first.span, *second.span] == [*range(10)]
 
 
 def test_rows_are_listed_with_their_changes() -> None:
@@ -200,8 +194,9 @@ def test_the_page_escapes_names_and_has_its_numbers_beside_it(tmp_path: Path) ->
     sample = geometry.sample_sentences(texts, [SCRIPT])
     space = geometry.embed_sample(Letters(), sample)
     assert space.map and [len(near) for near in space.nearest] == [geometry.NEAREST]
-    assert len(sample.mapped.names) == 7
-    rows = [Row("anchor", [Piece(f" {SCRIPT}", "moved", SCRIPT)], (20, 30)), Row("part", [Piece(" bar")], (0, 9))]
+    assert sample.mapped["label"].nunique() == 7
+    moved = [Piece(f" {SCRIPT}", "moved", SCRIPT)]
+    rows = [Row("anchor", moved, range(20, 30)), Row("part", [Piece(" bar")], range(9))]
     example = Example(words(range(60)), rows, {"x": SCRIPT})
     text, paths = write(
         tmp_path / "new" / "page.html",
@@ -212,11 +207,30 @@ def test_the_page_escapes_names_and_has_its_numbers_beside_it(tmp_path: Path) ->
     )
     assert "<script" not in text and "http" not in text.replace("http://www.w3.org", "")
     assert "left:33.33%;width:16.67%" in text and "21–30" in text and "+1.0" in text
+    assert text.count('class="k0 "') == 10 and text.count('class="k1 "') == 9  # tokens of the spans
     assert "<b>anchor</b>" in text and "<b>part</b>" not in text  # a span without marks is a bar only
     assert text.count("data:image/svg+xml") == 1 + 2 + 1 + 1  # formula, losses, scores, map
     assert {path.suffix for path in paths} == {".html", ".csv", ".pdf", ".png"}
     table = pd.read_csv(paths[0].with_suffix(".csv"))
     assert table["change"].tolist() == [1.0, 1.0] and table["score"].unique().tolist() == ["recall@1"]
+
+
+def test_scores_have_their_size_chance_level_and_unit_and_missing_ones_a_reason(tmp_path: Path) -> None:
+    frame = wide({("a", "x"): [10.0], ("b", "x"): [9.0]})
+    more = {
+        "CR.test": [70.0, 71.0],
+        "CR.n_test": 753,
+        "alignment": [0.5, 0.25],
+        "n_pairs": 80,
+        "n_probe_length": 9,
+    }
+    text, paths = write(tmp_path / "page.html", frame.assign(**more))
+    head, *rows = text.partition('id="scores"')[2].partition("</table>")[0].split("<tr>")[1:]
+    assert "n = 753<" in head and head.count("n = 80<") == 2 and "chance 1.2<" in head
+    assert "0.25" in rows[1] and "70.0" in rows[0]
+    assert [row.count("best") for row in rows] == [1, 1]  # of CR and recall@1, as alignment is not ranked
+    assert text.count("Not evaluated") == 5 and "(9)" in text  # recall@5, three probes, uniformity
+    assert {*pd.read_csv(paths[1].with_suffix(".csv"))["score"]} == {"CR", "recall@1", "alignment"}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ COLOUR_VISION = {
 }
 TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
 SINGLE_TASKS = [f"conssent_{task}" for task in "dpirnc"]
-KINDS = [plots.lines, plots.strip]
 LABELS: dict[str, Any] = {"x": "k", "hue": "task", "title": "Title", "xlabel": "k", "ylabel": "score, %"}
 
 
@@ -62,19 +61,13 @@ def test_colours_are_distinguishable_with_colour_blindness(hues: Collection[str]
 
 def test_names_have_the_colour_of_their_objective_and_differ() -> None:
     names = ["MLM only", "ConsSent-D", "none", "linear", "the start"]
-    looks = plots.mark_styles(names, {"MLM only": "mlm_only", "none": "declutr", "linear": "declutr"})
-    assert looks["MLM only"]["color"] == (plots.colour("mlm_only"), 1)
-    assert looks["ConsSent-D"]["color"] == (plots.OBJECTIVES["conssent_d"], 1)
-    assert looks["the start"]["color"] == (plots.OTHER, 1) == (plots.colour("unknown"), 1)
-    assert len({look["marker"] for look in looks.values()}) == 5
-    assert all(looks["none"][key] != looks["linear"][key] for key in ("color", "linestyle"))
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(2.5e6, "2.5M"), (400_000, "400k"), (0.5, "0.5"), (3e9, "3G"), (4e-5, "4e-5")]
-)
-def test_large_numbers_are_abbreviated(value: float, text: str) -> None:
-    assert plots.shorten(value) == text
+    styles = plots.mark_styles(names, {"MLM only": "mlm_only"})
+    assert styles["MLM only"]["color"] == plots.colour("mlm_only")
+    assert styles["ConsSent-D"]["color"] == plots.OBJECTIVES["conssent_d"]
+    assert styles["the start"]["color"] == plots.OTHER == plots.colour("unknown")
+    assert len({style["marker"] for style in styles.values()}) == 5
+    hues = {style["color"] for style in plots.mark_styles(["none", "linear"], {}).values()}
+    assert len(hues) == 2 and plots.OTHER not in hues
 
 
 def scores(seeds: int = 3, panels: tuple[str, ...] = ("TREC", "MRPC")) -> pd.DataFrame:
@@ -95,11 +88,10 @@ def shown(figure: Figure) -> set[float]:
     return {round(float(value), 6) for line in lines for value in np.atleast_1d(line.get_ydata())}
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seeds", [1, 5])
-def test_every_score_is_shown_in_its_panel(kind: Callable[..., Figure], seeds: int) -> None:
+def test_every_score_is_shown_in_its_panel(seeds: int) -> None:
     frame = scores(seeds)
-    figure = kind(frame, **LABELS)
+    figure = plots.lines(frame, **LABELS)
     assert set(frame["score"].round(6)) <= shown(figure)
     panels = [axes for axes in figure.get_axes() if axes.get_title(loc="left")]
     assert [axes.get_title(loc="left") for axes in panels] == ["TREC", "MRPC"]
@@ -111,13 +103,10 @@ def test_places_may_stand_at_their_numbers() -> None:
     assert [float(place) for place in axes.get_xticks()] == [1, 2, 10]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("value", [70.5, 90.0])
-def test_printed_values_are_open_marks_near_ours_or_on_their_own_scale(
-    kind: Callable[..., Figure], value: float
-) -> None:
+def test_printed_values_are_open_marks_near_ours_or_on_their_own_scale(value: float) -> None:
     printed = pd.DataFrame({"panel": ["TREC"], "task": "ConsSent-P", "k": "2", "score": value})
-    figure = kind(scores(), printed=printed, **LABELS)
+    figure = plots.lines(scores(), printed=printed, **LABELS)
     places = [axes for axes in figure.get_axes() for child in [axes, *axes.child_axes] for line in child.lines
               if line.get_markerfacecolor() == "white" and [*np.ravel(line.get_ydata())] == [value]]  # fmt: skip
     assert len(places) == 1 and bool(places[0].child_axes) == (value == 90.0)
@@ -132,7 +121,7 @@ def test_scores_without_a_place_are_a_level() -> None:
 def test_files_are_written_and_equal_for_equal_scores(tmp_path: Path) -> None:
     frame = scores()
     for folder in "ab":
-        paths = plots.save(plots.strip(frame, **LABELS, note="A note."), tmp_path / folder / "x.y", frame)
+        paths = plots.save(plots.lines(frame, **LABELS, note="A note."), tmp_path / folder / "x.y", frame)
         assert [path.name for path in paths] == ["x.y.pdf", "x.y.png", "x.y.csv"]
     assert all((tmp_path / "a" / path.name).read_bytes() == path.read_bytes() for path in paths)
     pd.testing.assert_frame_equal(pd.read_csv(paths[2], dtype={"k": str}, keep_default_na=False), frame)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from analysis import quora
 from analysis.models import Model
-from analysis.quora import evaluate_duplicates, read_parts
+from analysis.quora import COLUMNS, evaluate_duplicates, read_pairs
 from analysis.senteval.classifiers import probe
+from analysis.senteval.classifiers.probe import ProbeData
 from data.errors import UserError
+from data.randomness import EVALUATED_SPLIT, generator
 from tests.analysis.evaluation_helpers import NOUNS, bag
 from tests.real_data import suite_data
 
@@ -28,48 +32,28 @@ def questions(count: int, seed: int) -> list[tuple[int, str, str]]:
     return pairs
 
 
-def write_files(root: Path, train: int = 120, test: int = 60, dev: int = 0) -> Path:
+def write_files(root: Path, train: int = 120, test: int = 60) -> Path:
     root.mkdir(exist_ok=True)
-    header = "is_duplicate\tquestion1\tquestion2\n"
-    for number, (part, count) in enumerate((("train", train), ("test", test), ("dev", dev))):
-        if count:
-            lines = "".join(f"{label}\t{a}\t{b}\n" for label, a, b in questions(count, number))
-            (root / f"pairs_{part}.tsv").write_text(header + lines, encoding="utf-8")
+    for number, (part, count) in enumerate((("train", train), ("test", test))):
+        pairs = pd.DataFrame(questions(count, number), columns=[*COLUMNS])
+        pairs.to_csv(root / f"pairs_{part}.tsv", sep="\t", index=False)
     return root
-
-
-def test_the_last_tenth_of_the_permutation_is_dev(tmp_path: Path) -> None:
-    train, dev, test = read_parts(write_files(tmp_path), seed=3)
-    assert [len(train), len(dev), len(test)] == [108, 12, 60]
-    assert sorted(train + dev) == sorted(questions(120, 0))
-    again, other = read_parts(tmp_path, seed=3), read_parts(tmp_path, seed=4)
-    assert again[0] == train != other[0]
-    assert again[2] == test == other[2] == questions(60, 1)
-
-
-def test_a_dev_file_is_used(tmp_path: Path) -> None:
-    train, dev, _ = read_parts(write_files(tmp_path, dev=20), seed=0)
-    assert len(train) == 120 and dev == questions(20, 2)
-
-
-def test_files_without_a_header_or_with_other_columns_are_read(tmp_path: Path) -> None:
-    with gzip.open(tmp_path / "train.tsv.gz", "wt") as file:
-        file.write('1\ta "b\tc\t17\n0\td\t \t18\n')  # an unpaired quotation mark is an ordinary character
-    (tmp_path / "dev.tsv").write_text("id\tquestion2\tquestion1\tis_duplicate\n5\ty\tx\t1\n")
-    (tmp_path / "test.tsv").write_text("0\tp\tq\n")
-    train, dev, test = read_parts(tmp_path, seed=0)
-    assert sorted(train) == [(0, "d", "."), (1, 'a "b', "c")]
-    assert dev == [(1, "x", "y")] and test == [(0, "p", "q")]
 
 
 @pytest.mark.parametrize("content", ["2\ta\tb\n", "1\ta\n", "is_duplicate\tq1\tq2\n", "", None])
 def test_damaged_files_are_refused(tmp_path: Path, content: str | None) -> None:
-    (tmp_path / "train.tsv").write_text("1\ta\tb\n0\tc\td\n")
     if content is not None:
         (tmp_path / "test.tsv").write_text(content)
     with pytest.raises(UserError) as error:
-        read_parts(tmp_path, seed=0)
-    assert error.value.key.startswith(str(tmp_path))
+        read_pairs(str(tmp_path), "test")
+    assert error.value.key == ("data" if content is None else str(tmp_path / "test.tsv"))
+
+
+def test_questions_are_read_unchanged(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "train.tsv.gz", "wt") as file:
+        file.write('id\tquestion2\tquestion1\tis_duplicate\n5\ty "\tnull\t1\n6\t\tx\t0\n')
+    pairs = read_pairs(str(tmp_path), "train")
+    assert [*pairs[[*COLUMNS]].itertuples(index=False, name=None)] == [(True, "null", 'y "'), (False, "x", "")]
 
 
 @pytest.fixture
@@ -81,39 +65,29 @@ def test_a_training_size_takes_the_first_pairs_of_the_permutation(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The classifiers get the features [u; v; |u-v|; u*v] of these pairs."""
-    data = write_files(tmp_path / "data")
-    train, _, _ = read_parts(data, seed=0)
-    features = {}
+    data = str(write_files(tmp_path / "data"))
+    order = generator(EVALUATED_SPLIT, 0).permutation(120)
+    train = read_pairs(data, "train").iloc[order]
+    seen = {}
 
-    def fit(examples: probe.ProbeData, device: str) -> probe.Probe:
-        features[len(examples.train)] = examples.features[examples.train]
-        assert len(examples.dev) == 12 and len(examples.labels[examples.test]) == 60
-        return probe.Probe(50.0, np.ones(60, np.int64))
+    def fit(examples: ProbeData, *, layers: int, seed: int, device: str | None) -> dict[str, float]:
+        seen[len(examples.train)] = examples
+        assert layers == 4 and len(examples.dev) == 12 and len(examples.labels[examples.test]) == 60
+        return {"mlp": 50.0}
 
-    monkeypatch.setattr(probe, "_standardise", lambda features, train: None)
-    monkeypatch.setattr(quora, "linear_probe", fit)
-    scores = evaluate_duplicates(model, data=str(data), sizes=[20, 1000, "all"], classifiers=["logistic"])
-    u, v = (model.rows([str(pair[side]) for pair in train[:20]]) for side in (1, 2))
-    np.testing.assert_allclose(features[20], np.hstack([u, v, np.abs(u - v), u * v]), atol=1e-6)
-    np.testing.assert_array_equal(features[20], features[108][:20])
-    assert scores["logistic.20.accuracy"] == 50.0 and scores["logistic.20.f1"] == pytest.approx(200 / 3)
-    assert {*scores} == {
-        "majority.accuracy",
-        *(f"logistic.{n}.{m}" for n in (20, "all") for m in ("accuracy", "f1")),
-    }
-
-
-def test_duplicates_are_learned(model: Model, tmp_path: Path) -> None:
-    data = write_files(tmp_path / "data", train=400)
-    scores = evaluate_duplicates(model, data=str(data), sizes=["all"], classifiers=["logistic"])
-    assert scores["logistic.all.accuracy"] > 80 and scores["majority.accuracy"] == 50
-    with pytest.raises(UserError) as error:
-        evaluate_duplicates(model, data=str(data), sizes=[5000])
-    assert error.value.key == "sizes"
+    plain = SimpleNamespace(partial_fit=lambda rows: None, mean_=0.0, scale_=1.0)
+    monkeypatch.setattr(probe, "StandardScaler", lambda: plain)
+    monkeypatch.setattr(quora, "fit_probes", fit)
+    scores = evaluate_duplicates(model, data=data, sizes=[20, 1000])
+    u, v = (model.rows(train[side].tolist()) for side in ("question1", "question2"))
+    features = np.hstack([u, v, np.abs(u - v), u * v])
+    np.testing.assert_allclose(seen[20].features[:32], features[[*range(20), *range(108, 120)]], atol=1e-6)
+    np.testing.assert_allclose(seen[108].features[:120], features, atol=1e-6)
+    assert seen[108].labels[:120].tolist() == train["is_duplicate"].tolist()
+    assert scores == {"mlp.20.accuracy": 50.0, "mlp.108.accuracy": 50.0}
 
 
 def test_real_files_have_the_published_counts() -> None:
-    train, dev, test = read_parts(suite_data("quora"), seed=0)
-    assert [len(train), len(dev), len(test)] == [16_082, 1_787, 5_614]
-    assert sum(pair[0] for pair in test) == 2_807
-    assert sum(pair[0] for pair in train + dev) == 10_000
+    train, test = (read_pairs(str(suite_data("quora")), part) for part in ("train", "test"))
+    assert [len(train), len(test)] == [17_869, 5_614]
+    assert train["is_duplicate"].sum() == 10_000 and test["is_duplicate"].sum() == 2_807

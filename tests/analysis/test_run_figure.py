@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from analysis import run_figure
-from data.errors import UserError
 from tests.analysis.runs_on_disk import write
 
 
@@ -29,10 +28,9 @@ def test_the_csv_has_the_runs_numbers(tmp_path: Path) -> None:
     assert frame.loc[20, "tokens_per_second"] == 9020
 
 
-def test_parts_that_alternate_and_infinite_values_are_drawn(tmp_path: Path) -> None:
+def test_parts_that_alternate_are_drawn(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", parts=(), steps=1, finished=False)
     lines = [{"step": step, "loss": 2.0, ("nli" if step % 2 else "french"): 2.0} for step in range(1, 9)]
-    lines += [{"step": 9, "loss": float("nan"), "nli": float("inf")}]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "timings.jsonl").unlink()
     assert numbers(folder)["nli"].dropna().index.tolist() == [1, 3, 5, 7]
@@ -44,13 +42,3 @@ SIX = tuple(f"{name}{end}" for name in "DPIRNC" for end in ("", "_accuracy"))
 @pytest.mark.parametrize("parts", [(), ("nli",), SIX])
 def test_any_number_of_loss_parts_is_drawn(tmp_path: Path, parts: tuple[str, ...]) -> None:
     assert {"loss", *parts} <= {*numbers(write(tmp_path / "run", parts=parts, steps=1))}
-
-
-def test_a_run_without_a_finite_loss_is_refused(tmp_path: Path) -> None:
-    folder = write(tmp_path / "run")
-    for text in ('{"step": 0, "dev_mlm": 3.0}\n', "x\ny\n"):
-        (folder / "metrics.jsonl").write_text(text)
-        with pytest.raises(UserError) as error:
-            run_figure.draw(folder)
-        assert error.value.key == str(folder / "metrics.jsonl")
-    assert not (folder / "figures").exists()

@@ -1,4 +1,4 @@
-"""Finished, unfinished and broken run folders are all listed."""
+"""Run folders are read and listed, finished or not; a damaged one is named."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_a_finished_run_is_read(tmp_path: Path) -> None:
     run = read_run(folder)
     assert (run["state"], run["objective"], run["encoder"]) == ("finished", "declutr", "roberta-base")
     assert (run["steps"], run["tokens"], run["weights"], run["seed"]) == (60, 150_000, "random", 1)
-    assert run["start"] == START and run["trained"] == TRAINED and run["tasks"] == 1
-    assert run["overrides"] == "objective=declutr optimizer.lr=0.1"
+    assert run["start"] == START and run["trained"] == TRAINED
+    assert run["environment"]["overrides"] == overrides
     row = read_runs(folder).iloc[0]
     assert (row["recall@1"], row["start.recall@1"], row["senteval"]) == (14.5, 3, 65)
     assert row["names.corpus"] == "pydocs" and row["weights"] == "random"
@@ -48,19 +48,22 @@ def test_an_unfinished_run_is_read_though_its_last_line_is_cut(tmp_path: Path) -
         ("quick.json", "[1]"),
         ("quick.json", "[" * 100_000),
         ("senteval.json", '{"averages": 1}'),
-        ("environment.json", '{"overrides": [1]}'),
+        ("environment.json", "3"),
     ],
 )
-def test_a_damaged_run_is_one_row(tmp_path: Path, file: str, content: str) -> None:
-    write(tmp_path / "a-good")
-    (write(tmp_path / "b-broken") / file).write_text(content)
-    (tmp_path / "c-pictures").mkdir()  # not a run
-    frame = read_runs(tmp_path)
-    assert frame["run"].tolist() == ["a-good", "b-broken"]
-    good, broken = frame["state"]
-    assert good == "finished" and broken.startswith("broken: ") and "\n" not in broken
-    states = zip(["state", "finished", "broken"], overview(frame).splitlines(), strict=True)
-    assert all(state in line for state, line in states)
+def test_a_damaged_run_is_named(tmp_path: Path, file: str, content: str) -> None:
+    (write(tmp_path / "runs" / "broken") / file).write_text(content)
+    with pytest.raises(UserError) as caught:
+        read_runs(tmp_path / "runs")
+    assert "broken" in caught.value.key
+
+
+def test_other_folders_are_no_runs(tmp_path: Path) -> None:
+    write(tmp_path / "b")
+    write(tmp_path / "a", finished=False)
+    (tmp_path / "pictures").mkdir()
+    assert read_runs(tmp_path)["run"].tolist() == ["a", "b"]
+    assert read_runs(tmp_path / "b", tmp_path / "a")["state"].tolist() == ["finished", "unfinished"]
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

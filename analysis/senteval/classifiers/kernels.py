@@ -159,19 +159,8 @@ def _effective(weights, classes):
     """Returns the rows to multiply, padded with zeros: (class 1 - class 0) for two classes, otherwise all."""
     count = len(weights) // 2 if classes == 2 else len(weights)
     rows = np.zeros((-(-count // ROWS) * ROWS, weights.shape[1]), float32)
-    _refresh(rows, weights, classes)
+    rows[:count] = weights[1::2] - weights[::2] if classes == 2 else weights
     return rows
-
-
-@_compiled
-def _refresh(rows, weights, classes):
-    """Fills the rows of ``_effective``."""
-    if classes != 2:
-        rows[: len(weights)] = weights
-        return
-    for k in range(len(weights) // 2):
-        for d in range(weights.shape[1]):
-            rows[k, d] = weights[2 * k + 1, d] - weights[2 * k, d]
 
 
 @_compiled
@@ -239,7 +228,7 @@ def train(
             row = gradient[k // 2] if classes == 2 else gradient[k]
             sign = -ONE if classes == 2 and k % 2 == 0 else ONE
             _update(weights[k], first[k], second[k], row, sign, l2[k // classes], steps, adam)
-        _refresh(effective, weights, classes)
+        effective = _effective(weights, classes)
     return steps
 
 

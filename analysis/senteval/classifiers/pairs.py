@@ -67,7 +67,7 @@ def snli(
     features = PairFeatures(vectors, first, second)
     [[fitted]] = fit_many(features, labels, [Fits(train_rows, dev_rows, [SNLI_L2])], 3, classifier, device=device)
     probabilities = fitted.probabilities(PairFeatures(vectors, test.first, test.second))
-    return Outcome(round(100 * fitted.dev_accuracy, 2), SNLI_L2, probabilities, len(dev.labels))
+    return Outcome(round(100 * fitted.dev_accuracy, 2), SNLI_L2, probabilities)
 
 
 def relatedness(train_pairs: Labelled, dev: Labelled, test: np.ndarray) -> tuple[float, np.ndarray]:

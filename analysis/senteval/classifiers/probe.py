@@ -34,7 +34,7 @@ class ProbeData:
     """Features and classes of a probe's training, dev and test examples, in this order.
 
     Args:
-        features: float32 of shape (n, F); standardised in place.
+        features: float32 of shape (n, F); standardised in place by the training examples.
         labels: classes 0 .. C-1, int64 of shape (n,).
         train, dev: numbers of training and dev examples; the others are test examples.
 
@@ -47,7 +47,13 @@ class ProbeData:
         self.dev, self.test = np.arange(train, train + dev), slice(train + dev, None)
         if len(labels) <= train + dev or len(np.unique(labels[:train])) < 2:
             raise UserError("a probe needs training examples of two classes, and a test example")
-        _standardise(features, train)
+        scaler = StandardScaler()
+        for rows in np.split(features[:train], range(ROWS, train, ROWS)):
+            scaler.partial_fit(rows)
+        for rows in np.split(features, range(ROWS, len(features), ROWS)):
+            rows[:] = (
+                rows - scaler.mean_
+            ) / scaler.scale_  # in double precision; constant features are only centred
 
 
 class Probe(NamedTuple):
@@ -116,15 +122,3 @@ def _fit(examples: ProbeData, fits: Fits, classifier: Classifier, device: str) -
     predictions = fitted[best].probabilities(features[examples.test]).argmax(axis=1)
     test = 100.0 * float(np.mean(predictions == labels[examples.test]))
     return Probe(test, predictions)
-
-
-def _standardise(features: np.ndarray, train: int) -> None:
-    """Scales ``features`` (n, F) in place by mean and standard deviation of the first ``train`` rows.
-
-    Constant features are only centred.
-    """
-    scaler = StandardScaler()
-    for rows in np.split(features[:train], range(ROWS, train, ROWS)):
-        scaler.partial_fit(rows)
-    for rows in np.split(features, range(ROWS, len(features), ROWS)):
-        rows[:] = (rows - scaler.mean_) / scaler.scale_  # in double precision

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import linear, relu
 
+from analysis.senteval.classifiers.pairs import Pairs
 from analysis.senteval.classifiers.training import initial_layers
 from analysis.senteval.protocols import SEED
 
@@ -23,52 +24,39 @@ CAPTIONS = 5  # per image
 SPLIT_IMAGES, SPLITS = 1000, 5
 
 
-class Captioned(NamedTuple):
-    """n images and their captions.
-
-    Attributes:
-        images: float32 of shape (n, F).
-        vectors: vectors of distinct captions, float32 of shape (m, D); may be memory-mapped.
-        captions: rows of ``vectors``, int64 of shape (n, 5).
-    """
-
-    images: np.ndarray
-    vectors: np.ndarray
-    captions: np.ndarray
-
-
 def retrieval(
-    train: Captioned, dev: Captioned, test: Captioned, *, device: str = "cpu"
-) -> tuple[float, list[list[float]], int]:
+    vectors: np.ndarray, train: Pairs, dev: Pairs, test: Pairs, *, device: str = "cpu"
+) -> tuple[float, np.ndarray]:
     """Trains both maps with the toolkit's seeds, negatives, batches and early stopping.
 
     Args:
+        vectors: vectors of distinct captions, float32 of shape (m, D); may be memory-mapped.
+        train, dev, test: n images each. ``labels`` are their features, float32 of shape (n, F); ``first`` are the
+            rows of their captions, five an image.
         device: device to train on; it holds all images and captions.
 
     Returns:
         The sum of the six recalls on dev, 0 .. 600, as in the toolkit; the results of ``evaluate_splits`` on test.
     """
-    of, stream = train.captions.reshape(-1), np.random.RandomState(SEED)
-    images, vectors = (matrix if device == "cpu" else torch.tensor(matrix, device=device) for matrix in train[:2])
-    layers, _ = initial_layers([(matrix.shape[1], PROJECTION) for matrix in train[:2]], SEED)
+    rows, stream, matrices = train.first, np.random.RandomState(SEED), [train.labels, vectors]
+    images, captions = (matrix if device == "cpu" else torch.tensor(matrix, device=device) for matrix in matrices)
+    layers, _ = initial_layers([(matrix.shape[1], PROJECTION) for matrix in matrices], SEED)
     maps = [layer.to(device).requires_grad_() for layer in layers]
     optimizer = torch.optim.Adam(maps)
-    best, failures, epochs = -1.0, 0, 0
-    while failures <= PATIENCE and epochs <= MAX_EPOCH:
-        for own, other_images, other_captions in batches(len(of), stream):
-            pairs = project(maps, images[own // CAPTIONS], vectors[of[own]])
-            others = project(maps, images[other_images // CAPTIONS], vectors[of[other_captions]])
+    best, failures = -1.0, 0
+    for _ in range(MAX_EPOCH + 1):
+        for own, other_images, other_captions in batches(len(rows), stream):
+            pairs = project(maps, images[own // CAPTIONS], captions[rows[own]])
+            others = project(maps, images[other_images // CAPTIONS], captions[rows[other_captions]])
             optimizer.zero_grad()
             ranking_loss(*pairs, *others).backward()
             optimizer.step()
-        epochs += 1
-        ranks, _ = evaluate_splits(maps, dev)
-        score = sum(sum(side[:3]) for side in ranks)
+        score = float(evaluate_splits(maps, vectors, dev)[:, :3].sum())
         if score > best:
             best, kept = score, [layer.detach().clone() for layer in maps]
-        else:
-            failures += 1
-    return best, *evaluate_splits(kept, test)
+        elif (failures := failures + 1) > PATIENCE:
+            break
+    return best, evaluate_splits(kept, vectors, test)
 
 
 def project(maps: list[Tensor], *rows: Any) -> list[Tensor]:
@@ -78,20 +66,20 @@ def project(maps: list[Tensor], *rows: Any) -> list[Tensor]:
 
 
 @torch.no_grad()
-def evaluate_splits(maps: list[Tensor], examples: Captioned) -> tuple[list[list[float]], int]:
+def evaluate_splits(maps: list[Tensor], vectors: np.ndarray, examples: Pairs) -> np.ndarray:
     """Computes the means over the splits of up to 1,000 images each; images that fill no split are left out.
 
     Returns:
-        Recalls at 1, 5 and 10 in percent and the median rank (best: 1), from image to text and from text to image;
-        and the number of splits, up to 5.
+        Recalls at 1, 5 and 10 in percent and the median rank (best: 1), of shape (2, 4): from image to text, from
+        text to image.
     """
-    size = min(len(examples.images), SPLIT_IMAGES)
+    images, rows = examples.labels, examples.first.reshape(-1, CAPTIONS)
+    size = min(len(images), SPLIT_IMAGES)
     splits = []
-    for part in (slice(k * size, (k + 1) * size) for k in range(min(SPLITS, len(examples.images) // size))):
-        rows = examples.vectors[examples.captions[part].reshape(-1)]
-        images, captions = map(unit, project(maps, examples.images[part], rows))
-        splits.append([summary(ranks.cpu().numpy()) for ranks in both_ranks(images @ captions.T)])
-    return np.mean(splits, axis=0).tolist(), len(splits)
+    for part in (slice(k * size, (k + 1) * size) for k in range(min(SPLITS, len(images) // size))):
+        sides = map(unit, project(maps, images[part], vectors[rows[part].reshape(-1)]))
+        splits.append([summary(ranks.cpu().numpy()) for ranks in both_ranks(linear(*sides))])
+    return np.mean(splits, axis=0)
 
 
 def unit(rows: Tensor) -> Tensor:
@@ -142,15 +130,14 @@ def both_ranks(scores: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         Ranks of shapes (n,) and (5n, 1).
     """
-    captions = torch.arange(scores.shape[1], device=scores.device)
-    forth = _ranks(scores).gather(1, captions.view(-1, CAPTIONS)).amin(dim=1)
-    return forth, _ranks(scores.T).gather(1, captions[:, None] // CAPTIONS)
+    captions = torch.arange(scores.shape[1], device=scores.device).view(-1, CAPTIONS)
+    return _ranks(scores, captions).amin(dim=1), _ranks(scores.T, captions.view(-1, 1) // CAPTIONS)
 
 
-def _ranks(scores: Tensor) -> Tensor:
-    """Computes the rank of each column in its row; among equal scores the later column ranks first."""
+def _ranks(scores: Tensor, columns: Tensor) -> Tensor:
+    """Computes the ranks of ``columns``, of shape (n, k), in the rows of scores of shape (n, m)."""
     order = scores.flip(1).argsort(dim=1, descending=True, stable=True)
-    return order.argsort(dim=1).flip(1)
+    return order.argsort(dim=1).flip(1).gather(1, columns)
 
 
 def summary(ranks: np.ndarray) -> list[float]:

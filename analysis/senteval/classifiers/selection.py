@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
-from itertools import chain, product
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 from analysis.senteval.classifiers.training import Fits, Fitted, fit_many
 from analysis.senteval.protocols import L2, SEED, Protocol
 from analysis.senteval.scores import mean
-from data.errors import UserError
+from data.errors import reading
 
 Labelled = tuple[np.ndarray, np.ndarray]  # features, float32 of shape (n, D), and labels of shape (n,)
 
@@ -27,7 +25,6 @@ class Outcome(NamedTuple):
         l2: chosen L2 weight, float; nested folds: a list with one per outer fold.
         probabilities: class probabilities of the test examples, float32 of shape (n_test, C), in their order;
             nested folds: each from the model that was not trained on it.
-        n_dev: number of examples of ``dev``.
         folds: nested folds: each example's outer fold, int64 of shape (n_test,); otherwise None.
         hidden, dropout: chosen width and dropout, if they are tuned.
     """
@@ -35,7 +32,6 @@ class Outcome(NamedTuple):
     dev: float
     l2: Any
     probabilities: np.ndarray
-    n_dev: int
     folds: np.ndarray | None = None
     hidden: int | None = None
     dropout: float | None = None
@@ -63,7 +59,7 @@ def nested(
         probabilities[test], folds[test] = outcome.probabilities, number
         outcomes.append(outcome)
     dev, l2 = mean([outcome.dev for outcome in outcomes]), [outcome.l2 for outcome in outcomes]
-    return Outcome(dev, l2, probabilities, len(labels), folds)
+    return Outcome(dev, l2, probabilities, folds)
 
 
 def kfold(train: Labelled, test: np.ndarray, classes: int, protocol: Protocol, *, device: str = "cpu") -> Outcome:
@@ -75,42 +71,26 @@ def kfold(train: Labelled, test: np.ndarray, classes: int, protocol: Protocol, *
     best, dev = _best(fit_many(*train, fits, classes, protocol.classifier, device=device))
     last = Fits(np.arange(len(train[1])), None, [L2[best]])
     [[classifier]] = fit_many(*train, [last], classes, protocol.classifier, device=device)
-    return Outcome(dev, L2[best], classifier.probabilities(test), len(train[1]))
+    return Outcome(dev, L2[best], classifier.probabilities(test))
 
 
 def split(
-    train: Labelled,
-    dev: Labelled,
-    test: np.ndarray,
-    classes: int,
-    protocol: Protocol,
-    *,
-    tune: bool = False,
-    device: str = "cpu",
+    train: Labelled, dev: Labelled, test: np.ndarray, classes: int, protocol: Protocol, *, device: str = "cpu"
 ) -> Outcome:
-    """Chooses L2 on a dev set; that same fit predicts ``test``.
+    """Chooses L2, and one of the classifiers of ``protocol.probing``, on a dev set; that fit predicts ``test``.
 
-    Args:
-        tune: if true, width and dropout of a hidden layer are chosen too, among ``probing_hidden`` and
-            ``probing_dropout`` of ``protocol``; ties go to the first in the grid. Other arguments as in ``kfold``.
+    Ties go to the first classifier and its smallest L2. Arguments as in ``kfold``.
     """
-    classifier = protocol.classifier
-    widths = protocol.probing_hidden if tune else (classifier.hidden,)
-    dropouts = protocol.probing_dropout if tune else (classifier.dropout,)
     features, labels = (np.concatenate(both) for both in zip(train, dev, strict=True))
     train_rows, dev_rows = np.split(np.arange(len(labels)), [len(train[1])])
-    dropout, l2 = zip(*product(dropouts, L2), strict=True)
-    fits = [Fits(train_rows, dev_rows, l2, dropout)]
-    kinds = [replace(classifier, hidden=hidden) for hidden in widths]
-    fitted = [fit_many(features, labels, fits, classes, kind, device=device)[0] for kind in kinds]
-    best, score = _best([list(chain(*fitted))])
-    width, setting = divmod(best, len(l2))
-    probabilities = fitted[width][setting].probabilities(test)
-    outcome = Outcome(score, l2[setting], probabilities, len(dev[1]))
-    return outcome._replace(hidden=widths[width], dropout=dropout[setting]) if tune else outcome
-
-
-tuned = partial(split, tune=True)
+    fits = [Fits(train_rows, dev_rows, L2)]
+    choices = protocol.probing or (protocol.classifier,)
+    fitted = [fit_many(features, labels, fits, classes, each, device=device)[0] for each in choices]
+    best, dev_score = _best([[*chain(*fitted)]])
+    place, setting = divmod(best, len(L2))
+    outcome = Outcome(dev_score, L2[setting], fitted[place][setting].probabilities(test))
+    chosen = choices[place]
+    return outcome._replace(hidden=chosen.hidden, dropout=chosen.dropout) if protocol.probing else outcome
 
 
 def stratified(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -119,11 +99,9 @@ def stratified(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndar
     Raises:
         UserError: if no class has enough examples.
     """
-    largest = np.bincount(labels).max()
-    if largest < count:
-        raise UserError(f"{count} folds need as many examples of some class, the largest has {largest}")
     splitter = StratifiedKFold(count, shuffle=True, random_state=SEED)
-    return list(splitter.split(labels, labels))
+    with reading(f"set of {count} folds", ""):
+        return [*splitter.split(labels, labels)]
 
 
 def _best(fitted: Sequence[Sequence[Fitted]]) -> tuple[int, float]:

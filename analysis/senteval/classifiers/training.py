@@ -30,7 +30,7 @@ ROWS = 4096  # at a time in evaluation
 PART = 1 << 18  # numbers of the features that are built at a time: they fit in a core's cache
 MANY = 100  # classes: a GPU is slower than the kernels with fewer
 
-Permutations = Callable[[int, int, int], np.ndarray]
+Permutations = Callable[[int, int], Iterator[np.ndarray]]
 Layers = list[np.ndarray]
 Start = tuple[list[Tensor], Tensor]  # weights and biases of layers, and torch's random state after them
 
@@ -43,22 +43,20 @@ class Fits(NamedTuple):
         dev: dev rows for early stopping, int64. None uses the toolkit's 5 % of ``train``: the first
             ``int(0.05 * len(train))`` of the first permutation, at least one.
         l2: weight decay of each classifier.
-        dropout: dropout probability of each classifier's hidden layers; empty: the protocol's.
     """
 
     train: np.ndarray
     dev: np.ndarray | None
     l2: Sequence[float] | np.ndarray
-    dropout: Sequence[float] = ()
 
     def draw(self, permutations: Permutations) -> tuple[np.ndarray, Iterator[np.ndarray]]:
         """Returns the dev rows, and the training rows in each epoch's order."""
-        train, dev, held_out = self.train, self.dev, 0
+        train, dev = self.train, self.dev
+        held_out = max(1, int(DEV_SHARE * len(train))) if dev is None else 0
+        orders = permutations(len(train), held_out)
         if dev is None:
-            held_out = max(1, int(DEV_SHARE * len(train)))
-            dev, train = np.split(train[permutations(len(train), held_out, 0)], [held_out])
-        size = len(self.train)
-        return dev, (train[permutations(size, held_out, number)] for number in count(bool(held_out)))
+            dev, train = np.split(train[next(orders)], [held_out])
+        return dev, (train[order] for order in orders)
 
 
 @dataclass
@@ -162,23 +160,23 @@ def initial_layers(sizes: Iterable[tuple[int, int]], seed: int) -> Start:
 
 
 def shared_permutations(seed: int) -> Permutations:
-    """Returns a function that draws NumPy's legacy permutations, once for all fits of one size.
+    """Returns a function that yields NumPy's legacy permutations, drawn once for all fits of one size.
 
-    Its arguments are the number of rows, how many of them the first permutation holds out, and the permutation's
-    number. Threads may call it.
+    Its arguments are the number of rows, and how many of them the first permutation holds out. Threads may share
+    it.
     """
     streams: dict[Any, tuple[np.random.RandomState, list[np.ndarray]]] = {}
     lock = Lock()
 
-    def draw(rows: int, held_out: int, number: int) -> np.ndarray:
-        key = rows, held_out
-        with lock:
-            stream, drawn = streams.get(key) or streams.setdefault(key, (np.random.RandomState(seed), []))
-            while len(drawn) <= number:
-                drawn.append(stream.permutation(rows - held_out * bool(drawn)).astype(np.int32))
-            return drawn[number]
+    def permutations(rows: int, held_out: int) -> Iterator[np.ndarray]:
+        stream, drawn = streams.setdefault((rows, held_out), (np.random.RandomState(seed), []))
+        for number in count():
+            with lock:
+                if number == len(drawn):
+                    drawn.append(stream.permutation(rows - held_out * (number > 0)).astype(np.int32))
+            yield drawn[number]
 
-    return draw
+    return permutations
 
 
 def train(
@@ -221,7 +219,7 @@ class Trainer:
     Attributes:
         features: float32 of shape (n, D).
         targets: classes, int64 of shape (n,).
-        fits: rows, L2 and dropout.
+        fits: rows and L2.
         start: initial weights and biases, and the state of torch's random stream after them.
         classifier: batch, optimizer and order of layers.
         device: device to train on.
@@ -307,9 +305,7 @@ class Networks(Trainer):
         self.optimizer: torch.optim.Optimizer = (
             torch.optim.Adam(self.parameters, fused=True) if adam else torch.optim.RMSprop(self.parameters)
         )
-        self.dropouts = np.array(self.fits.dropout or [self.classifier.dropout] * count)
-        # Networks of equal dropout have equal masks, as all begin at the same state.
-        self.generators = {dropout: torch.Generator().set_state(self.start[1]) for dropout in self.dropouts}
+        self.generator = torch.Generator().set_state(self.start[1])  # of dropout
 
     def train_epoch(self, rows: np.ndarray) -> None:
         """Makes one pass over the training rows."""
@@ -335,14 +331,11 @@ class Networks(Trainer):
 
     def activate(self, states: Tensor, training: bool) -> Tensor:
         """Applies non-linearity and dropout to states of shape (L, B, H)."""
-        activation = ACTIVATIONS[self.classifier.activation]
-        if not (training and self.dropouts.any()):
+        activation, kept = ACTIVATIONS[self.classifier.activation], 1 - self.classifier.dropout
+        if not training or kept == 1:
             return activation(states)
-        masks = {
-            dropout: torch.empty(states.shape[1:]).bernoulli_(1 - dropout, generator=generator).div_(1 - dropout)
-            for dropout, generator in self.generators.items()
-        }
-        mask = torch.stack([masks[dropout] for dropout in self.dropouts]).to(self.device)
+        # All have the mask of a network that is trained alone.
+        mask = torch.empty(states.shape[1:]).bernoulli_(kept, generator=self.generator).div_(kept).to(self.device)
         return activation(states) * mask if self.classifier.dropout_last else activation(states * mask)
 
     @torch.no_grad()
@@ -358,7 +351,7 @@ class Networks(Trainer):
 
     def keep(self, running: np.ndarray) -> None:
         """Keeps only the ``running`` networks, by a mask."""
-        self.dropouts, self.l2 = self.dropouts[running], self.l2[running]
+        self.l2 = self.l2[running]
         for parameter in self.parameters:
             parameter.data, parameter.grad = parameter.data[running], None
             state = self.optimizer.state[parameter]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,7 +34,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], list[str]]]:
     """Replaces the ensemble of stored predictions; returns the members and tasks of each call."""
     calls: list[tuple[list[str], list[str]]] = []
 
-    def ensemble(members: list[str], out: Path, tasks: list[str]) -> Any:
+    def ensemble(members: list[str], tasks: list[str]) -> Any:
         calls.append((members, tasks))
         return SimpleNamespace(tasks={"TREC": record("TREC", 95.0)})
 

@@ -13,9 +13,8 @@ import pytest
 
 from analysis.papers import CATALOGUE
 from analysis.papers.base import Options
-from analysis.papers.gensen import BEST, draw_maps, evaluate_rows, labelled_sets, map_sets, members, rows
+from analysis.papers.gensen import BEST, draw_maps, evaluation_table, labelled_sets, map_sets, members, rows
 from analysis.probes import PROBES
-from analysis.projection_map import Agreement
 from data.errors import UserError
 from encoders.random_vectors import RandomVectors
 from tests.analysis.senteval import small_data
@@ -42,20 +41,19 @@ def frame_of_members(names: list[str], seeds: tuple[int, ...] = (1, 2)) -> pd.Da
 
 
 def test_joined_encoders_are_named_by_row_and_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def report(models: list[str], **settings: Any) -> list[dict[str, Any]]:
-        return [{"scores": {"model": model}} for model in models]
+    def command(models: list[str], **settings: Any) -> pd.DataFrame:
+        return pd.DataFrame([models], ["model"])
 
-    monkeypatch.setattr("analysis.quora.report_duplicates", report)
+    monkeypatch.setattr("analysis.reports.make_command", lambda evaluate: command)
     frame, options = frame_of_members([BEST, "+STN"]), Options(runs=Path("runs"))
-    table = evaluate_rows([BEST, "+STN"], "quora:report_duplicates", frame, options)
-    assert table["model"].to_dict() == {
+    table = evaluation_table(9, "title", "data", [BEST, "+STN"], "quora:evaluate_duplicates").table
+    assert table and table(frame, options).loc["model"].to_dict() == {
         f"{BEST}, seed 1": "runs/run-0+runs/run-1",
         f"{BEST}, seed 2": "runs/run-2+runs/run-3",
         "+STN, seed 1": "runs/run-4",
         "+STN, seed 2": "runs/run-5",
     }
-    table = evaluate_rows([BEST], "quora:report_duplicates", frame.drop(index=0), options)  # a member failed
-    assert [*table.index] == [f"{BEST}, seed 2"]
+    assert f"{BEST}, seed 1" not in table(frame.drop(index=0), options)  # a member failed
 
 
 def make_table(number: int, data: Path = Path("data")) -> pd.DataFrame:
@@ -75,17 +73,17 @@ def test_word_similarity_shows_coverage_and_printed_rows(tmp_path: Path) -> None
 
 
 def test_duplicate_questions_have_a_column_a_classifier_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores = {"logistic.1000.accuracy": 60.0, "mlp.1000.accuracy": 70.0}
-    monkeypatch.setattr("analysis.quora.report_duplicates", lambda **settings: [{"scores": scores}])
+    scores = pd.Series({"logistic.1000.accuracy": 60.0, "mlp.1000.accuracy": 70.0})
+    monkeypatch.setattr("analysis.reports.make_command", lambda evaluate: lambda **settings: scores.to_frame())
     table = make_table(4)
-    assert table.columns.tolist() == ["logistic.1000.accuracy", "mlp.1000.accuracy"]
-    assert table.values.tolist() == [["60.0", "70.0"]]
+    assert table[f"{BEST}, seed 1"].to_dict() == {key: str(value) for key, value in scores.items()}
 
 
 def test_probes_stand_beside_the_majority_class(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = {f"{probe}.{name}.test": 50.0 for probe in PROBES for name in ("logistic", "majority")}
     scores["order.mlp.test"] = 80.0
-    monkeypatch.setattr("analysis.probes.report_probes", lambda **settings: [{"scores": scores}] * 3)
+    frame = pd.DataFrame([scores] * 3).T
+    monkeypatch.setattr("analysis.reports.make_command", lambda evaluate: lambda **settings: frame)
     table = make_table(5)
     assert table[["order.mlp.test", "order.majority.test"]].iloc[0].tolist() == ["80.0", "50.0"]
     assert table.loc["Majority Baseline (printed)", "tss.logistic.test"] == "56.0"
@@ -111,7 +109,7 @@ def data(tmp_path: Path) -> Path:
 def test_labelled_sets_are_of_senteval_and_files(data: Path) -> None:
     sets = labelled_sets(data)
     assert {*sets} == {"SUBJ", "TREC", "own"}
-    assert set(sets["SUBJ"].labels) == {"subjective", "objective"}
+    assert {*sets["SUBJ"]["label"]} == {"subjective", "objective"}
     shutil.rmtree(data / "downstream")
     assert [*labelled_sets(data)] == ["own"]
 
@@ -123,8 +121,8 @@ def test_data_without_labelled_sentences_are_refused(tmp_path: Path) -> None:
 
 
 def test_maps_are_drawn_beside_each_other(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def place(vectors: np.ndarray, labels: Sequence[str], *, seed: int) -> tuple[np.ndarray, Agreement]:
-        return vectors[:, :2], Agreement(90.0 + seed, 80.0, 50.0)
+    def place(vectors: np.ndarray, labels: Sequence[str], *, seed: int) -> tuple[np.ndarray, dict[str, float]]:
+        return vectors[:, :2], {"vectors": 90.0 + seed, "map": 80.0, "guess": 50.0}
 
     monkeypatch.setattr("analysis.projection_map.place_sentences", place)
     monkeypatch.setattr("analysis.models.open_encoder", lambda folder: RandomVectors(dimension=8))

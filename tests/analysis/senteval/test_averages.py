@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
+
 import pandas as pd
 import pytest
 
@@ -13,14 +14,9 @@ from tests.analysis.senteval.example_results import SENTEVAL, record, records, r
 ROUNDING = 1e-9
 
 
-def recompute(name: str, row: pd.Series) -> float | None:
-    """Returns the average of a paper's row, or None if one of its cells is not printed."""
-
-    def score(task: str, metric: str) -> float | None:
-        value = np.mean([row.get(f"{task}.{part}", np.nan) for part in metric.split("+")])
-        return None if np.isnan(value) else float(value)
-
-    return average(AVERAGES[name], score)
+def recompute(name: str, row: pd.Series) -> float:
+    """Returns the average of a paper's row, NaN if one of its cells is not printed."""
+    return float(average(AVERAGES[name], lambda task, metric: row.get(f"{task}.{metric}", math.nan)))
 
 
 def differences(paper: str, name: str) -> dict[str, float]:
@@ -29,7 +25,7 @@ def differences(paper: str, name: str) -> dict[str, float]:
     return {
         model: row[name] - value
         for (model, _), row in rows.iterrows()
-        if (value := recompute(name, row)) is not None
+        if not math.isnan(value := recompute(name, row))
     }
 
 
@@ -75,10 +71,10 @@ def test_the_first_versions_average_is_the_mean_of_two_printed_ones(split: str, 
 )
 def test_printed_deltas_are_differences_to_declutr_base(table: str, paper: str, name: str) -> None:
     values = {model: recompute(name, row) for (model, _), row in paper_rows(paper, "test").iterrows()}
-    deltas = {line["model"]: float(line["delta"]) for line in read_table(table) if line["delta"]}
+    deltas = pd.to_numeric(read_table(table).set_index("model")["delta"]).dropna()
     assert len(deltas) == 8
     for model, delta in deltas.items():
-        difference = (values[model] or 0) - (values["DeCLUTR-base"] or 0)
+        difference = values[model] - values["DeCLUTR-base"]
         assert abs(delta - difference) <= 0.01 + ROUNDING
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import get_args
 
 from analysis.senteval.protocols import PROTOCOLS, ProtocolName
@@ -11,16 +12,7 @@ def test_protocols_are_listed_under_their_names() -> None:
     assert get_args(ProtocolName) == (*PROTOCOLS,) == tuple(protocol.name for protocol in PROTOCOLS.values())
 
 
-def test_changes_are_recorded_in_the_name_and_end_the_tuning() -> None:
-    conssent = PROTOCOLS["conssent"]
-    assert conssent.changed() == conssent
-    changed = conssent.changed(hidden=0, folds=3)
-    assert (changed.name, changed.folds, changed.classifier.hidden) == ("conssent+hidden=0+folds=3", 3, 0)
-    assert changed.probing_hidden == () and changed.probing_dropout == conssent.probing_dropout
-    changed = conssent.changed(dropout=0.0)
-    assert (changed.name, changed.classifier.dropout) == ("conssent+dropout=0.0", 0.0)
-    assert changed.probing_hidden == conssent.probing_hidden and changed.probing_dropout == (0.0,)
-
-
-def test_sentences_are_lower_cased_where_the_protocol_says_so() -> None:
-    assert PROTOCOLS["gensen"].preprocess("A b") == "a b" and PROTOCOLS["default"].preprocess("A b") == "A b"
+def test_the_grid_of_conssent() -> None:
+    choices = PROTOCOLS["conssent"].probing
+    assert {(choice.hidden, choice.dropout) for choice in choices} == {*product((50, 100, 200), (0.0, 0.1, 0.2))}
+    assert all(choice.dropout_last for choice in choices) and choices[0].hidden == choices[1].hidden == 50

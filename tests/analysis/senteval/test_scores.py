@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 import encoders
@@ -16,13 +14,12 @@ from analysis.senteval.scores import (
     classification,
     correlation,
     cosines,
-    f1,
     mean,
     relatedness,
     similarity,
 )
 from analysis.senteval.tasks import TASKS
-from analysis.senteval.vectors import embed
+from analysis.senteval.vectors import CheckedEncoder, embed
 from tests.encoders.models import minilm
 from tests.real_data import suite_data
 
@@ -81,12 +78,6 @@ def test_cosines_equal_the_toolkits_to_the_last_bit() -> None:
     np.testing.assert_array_equal(cosines(first, second), np.array(expected, np.float64))
 
 
-@given(st.integers(0, 100), st.floats(0.01, 100))
-def test_vector_lengths_do_not_change_cosines(seed: int, factor: float) -> None:
-    first, second, _ = pairs(10, seed)
-    np.testing.assert_allclose(cosines(np.float32(factor) * first, second), cosines(first, second), atol=1e-5)
-
-
 def scored(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Predicted and gold scores of n pairs."""
     first, second, gold = pairs(n, seed)
@@ -116,7 +107,8 @@ def test_accuracy_solved_by_hand() -> None:
     found = classification("MRPC", gold, predicted)
     assert found == {"test": 66.67, "accuracy": 66.67, "f1": 66.67}
     assert {*classification("CR", gold, predicted)} == {"test"}
-    assert f1(np.array([1, 1, 0, 1]), np.ones(4)) == pytest.approx(100 * 2 * 0.75 / 1.75)
+    ones = classification("MRPC", np.array([1, 1, 0, 1]), np.eye(2)[[1, 1, 1, 1]])
+    assert ones["f1"] == round(100 * 2 * 0.75 / 1.75, 2)
     assert mean([66.66, 66.67]) == 66.66  # halves to even, as NumPy rounds
 
 
@@ -146,7 +138,7 @@ def test_an_undefined_correlation_is_nan() -> None:
 def test_scores_on_real_data_equal_the_toolkits(year: str) -> None:
     parts: Any = TASKS[year].load(suite_data("senteval/downstream"))
     sentences = [sentence for part in parts.values() for sentence in (*part.first, *part.second)]
-    vectors = embed(encoders.load(str(minilm())), sentences)
+    vectors = embed(CheckedEncoder(encoders.load(str(minilm()))), sentences)
     scored = {
         name: (cosines(vectors.rows(part.first), vectors.rows(part.second)), part.targets)
         for name, part in parts.items()

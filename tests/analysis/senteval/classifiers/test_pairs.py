@@ -173,17 +173,6 @@ def test_equal_vectors_have_no_correlation() -> None:
     assert np.isnan(pearson) and np.isfinite(predictions).all()
 
 
-def test_the_global_random_state_is_unchanged() -> None:
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    vectors, splits = pairs(60)
-    snli(vectors, *splits, replace(Classifier(), hidden=4, dropout=0.5))
-    train, dev, test = problem(10)
-    relatedness(train, dev, test[0])
-    assert torch.equal(torch.rand(3), expected)
-
-
 def test_targets_solved_by_hand() -> None:
     scores = np.array([0, 0.25, 1, 2.75, 4.5, 5])
     rows = [

@@ -13,15 +13,14 @@ from analysis.senteval.protocols import Classifier
 from data.errors import UserError
 
 
-def blobs(spread: float = 0.3, train: int = 200, dev: int = 100, test: int = 100, extra: int = 0) -> ProbeData:
-    """Three classes with features that are far from standardised, and ``extra`` constant features."""
+def blobs(spread: float = 0.3, train: int = 200, dev: int = 100, test: int = 100) -> ProbeData:
+    """Three classes with features that are far from standardised."""
     rng = np.random.default_rng(0)
     count = train + dev + test
     labels = rng.integers(3, size=count)
     centres = 5.0 + 100.0 * np.eye(3, 6)
     rows = centres[labels] + 100 * spread * rng.normal(size=(count, 6))
-    rows = np.hstack([rows, np.full((count, extra), 7.3)]).astype(np.float32)
-    return ProbeData(rows, labels, train=train, dev=dev)
+    return ProbeData(rows.astype(np.float32), labels, train=train, dev=dev)
 
 
 def exclusive_or() -> ProbeData:
@@ -53,11 +52,6 @@ def test_features_are_standardised_in_place_by_the_training_rows(monkeypatch: py
     monkeypatch.setattr(probe, "ROWS", 7)
     ProbeData(rows, np.arange(50) % 2, train=30, dev=5)
     np.testing.assert_allclose(rows, expected, atol=1e-5)
-
-
-def test_a_constant_feature_does_not_disturb_the_fit() -> None:
-    np.testing.assert_array_equal(blobs(extra=1).features[:, -1], np.float32(0))
-    assert linear_probe(blobs(extra=1), l2=[0.01], updates=1000).test > 95
 
 
 def test_without_early_stopping_the_fit_is_near_the_minimum_of_its_loss() -> None:
@@ -105,27 +99,6 @@ def test_fits_depend_only_on_the_seed_and_not_on_global_random_states(monkeypatc
     torch.random.set_rng_state(state)
     np.testing.assert_array_equal(first.predictions, again.predictions)
     assert (fit(2).predictions != first.predictions).any()
-
-
-def test_dev_is_evaluated_at_the_given_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    classifiers: list[Classifier] = []
-
-    def stop(*arguments: object, **options: object) -> None:
-        classifiers.extend(argument for argument in arguments if isinstance(argument, Classifier))
-        raise InterruptedError
-
-    monkeypatch.setattr(probe, "fit_many", stop)
-    for train in (20, 1000, 20_000):  # 1, 8 and 157 updates an epoch
-        labels = np.arange(train + 2) % 2
-        with pytest.raises(InterruptedError):
-            mlp_probe(
-                ProbeData(np.zeros((train + 2, 1), np.float32), labels, train=train, dev=1), layers=1, dropout=0
-            )
-    assert [(classifier.epoch_size, classifier.max_epoch) for classifier in classifiers] == [
-        (50, 1499),
-        (7, 209),
-        (1, 29),
-    ]
 
 
 def test_data_without_examples_or_classes_is_refused() -> None:

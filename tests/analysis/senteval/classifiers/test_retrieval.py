@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from analysis.senteval.classifiers import retrieval as module
+from analysis.senteval.classifiers.pairs import Pairs
 from analysis.senteval.classifiers.retrieval import (
-    Captioned,
     batches,
     both_ranks,
     evaluate_splits,
@@ -21,17 +21,21 @@ from analysis.senteval.classifiers.retrieval import (
 )
 from analysis.senteval.classifiers.training import initial_layers
 
+NO_ROWS = np.empty(0, np.int64)
 
-def captioned(images: int, seed: int, noise: float = 0.5, width: int = 6) -> Captioned:
-    """Returns images, and captions whose shuffled vectors are a linear map of the image's features plus noise."""
-    random = np.random.default_rng(seed)
-    features = random.standard_normal((images, width)).astype(np.float32)
-    to_text = np.random.default_rng(99).standard_normal((width, width + 2))
-    vectors = features.repeat(5, axis=0) @ to_text + noise * random.standard_normal((5 * images, width + 2))
-    rows = random.permutation(5 * images)
-    shuffled = np.empty_like(vectors, dtype=np.float32)
-    shuffled[rows] = vectors
-    return Captioned(features, shuffled, rows.reshape(images, 5))
+
+def captioned(*images: int, noise: float = 0.5, width: int = 6) -> tuple[Any, ...]:
+    """Returns shuffled vectors of captions, a linear map of their image's features plus noise; and each part."""
+    to_text, end = np.random.default_rng(99).standard_normal((width, width + 2)), 0
+    shuffled, parts = np.empty((5 * sum(images), width + 2), np.float32), []
+    for seed, count in enumerate(images):
+        random = np.random.default_rng(seed)
+        features = random.standard_normal((count, width)).astype(np.float32)
+        vectors = features.repeat(5, axis=0) @ to_text + noise * random.standard_normal((5 * count, width + 2))
+        rows = end + random.permutation(5 * count)
+        shuffled[rows], end = vectors, end + 5 * count
+        parts.append(Pairs(rows, NO_ROWS, features))
+    return shuffled, *parts
 
 
 def naive_ranks(scores: np.ndarray) -> tuple[list[int], list[int]]:
@@ -55,11 +59,13 @@ def naive_loss(images: Tensor, captions: Tensor, other_images: Tensor, other_cap
     return total
 
 
-def plain_training(train: Captioned, dev: Captioned, epochs: int) -> tuple[list[float], nn.Linear, nn.Linear]:
+def plain_training(
+    vectors: np.ndarray, train: Pairs, dev: Pairs, epochs: int
+) -> tuple[list[float], nn.Linear, nn.Linear]:
     """The toolkit's training: each caption has its own copy of the image, and negatives are drawn from lists."""
     random = np.random.RandomState(1111)
-    images = torch.from_numpy(train.images.repeat(5, axis=0))
-    captions = torch.from_numpy(train.vectors[train.captions.reshape(-1)])
+    images = torch.from_numpy(train.labels.repeat(5, axis=0))
+    captions = torch.from_numpy(vectors[train.first])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1111)
         to_image, to_text = nn.Linear(images.shape[1], 1000), nn.Linear(captions.shape[1], 1000)
@@ -86,8 +92,8 @@ def plain_training(train: Captioned, dev: Captioned, epochs: int) -> tuple[list[
             loss.backward()
             optimizer.step()
         with torch.no_grad():
-            image_vectors = unit(to_image(torch.from_numpy(dev.images)))
-            caption_vectors = unit(to_text(torch.from_numpy(dev.vectors[dev.captions.reshape(-1)])))
+            image_vectors = unit(to_image(torch.from_numpy(dev.labels)))
+            caption_vectors = unit(to_text(torch.from_numpy(vectors[dev.first])))
             ranks = naive_ranks((image_vectors @ caption_vectors.T).numpy())
         dev_scores.append(
             sum(100 * float(np.mean(np.array(direction) < k)) for direction in ranks for k in (1, 5, 10))
@@ -97,40 +103,21 @@ def plain_training(train: Captioned, dev: Captioned, epochs: int) -> tuple[list[
 
 def test_scores_equal_those_of_the_toolkits_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_EPOCH", 2)  # gives three epochs
-    train, dev, test = captioned(40, 0), captioned(30, 1), captioned(35, 2)
-    dev_scores, to_image, to_text = plain_training(train, dev, 3)
-    total, sides, _ = retrieval(train, dev, test)
+    vectors, train, dev, test = captioned(40, 30, 35)
+    dev_scores, to_image, to_text = plain_training(vectors, train, dev, 3)
+    total, sides = retrieval(vectors, train, dev, test)
     assert total == pytest.approx(max(dev_scores), abs=1.0)  # one caption changes a recall by 0.67
     if dev_scores[2] == max(dev_scores):
         maps = [layer.detach() for layer in (*to_image.parameters(), *to_text.parameters())]
-        expected, _ = evaluate_splits(maps, test)
+        expected = evaluate_splits(maps, vectors, test)
         assert sides[0] == pytest.approx(expected[0], abs=3) and sides[1] == pytest.approx(expected[1], abs=1)
-
-
-def test_a_linear_relation_of_captions_and_images_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PROJECTION", 100)  # for speed
-    parts = [captioned(60, seed, noise=0.05) for seed in range(3)]
-    total, sides, splits = retrieval(*parts)
-    assert total > 400  # chance level: 50
-    assert sides[0][2] > 80 and sides[1][2] > 80  # recall at 10
-    assert splits == 1
-
-
-def test_memory_mapped_vectors_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_EPOCH", 0)
-    parts = [captioned(30, seed) for seed in range(3)]
-    mapped = []
-    for number, part in enumerate(parts):
-        np.save(tmp_path / f"{number}.npy", part.vectors)
-        mapped.append(part._replace(vectors=np.load(tmp_path / f"{number}.npy", mmap_mode="r")))
-    assert retrieval(*mapped) == retrieval(*parts)
 
 
 def test_identical_captions_score_at_chance_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_EPOCH", 0)
-    parts = [captioned(100, seed) for seed in range(3)]
-    identical = [part._replace(captions=np.zeros_like(part.captions)) for part in parts]
-    _, (image_to_text, text_to_image), _ = retrieval(*identical)
+    vectors, *parts = captioned(100, 100, 100)
+    identical = [part._replace(first=np.zeros_like(part.first)) for part in parts]
+    _, (image_to_text, text_to_image) = retrieval(vectors, *identical)
     assert text_to_image[2] == pytest.approx(10, abs=2)
     assert image_to_text[2] <= 10
 
@@ -186,14 +173,12 @@ def test_recalls_and_median_rank_solved_by_hand() -> None:
     ("images", "splits", "size"), [(20, 1, 20), (999, 1, 999), (1000, 1, 1000), (2300, 2, 1000), (6000, 5, 1000)]
 )
 def test_images_are_evaluated_in_splits_of_a_thousand(images: int, splits: int, size: int) -> None:
-    part = captioned(images, 3, noise=5.0, width=2)
+    vectors, part = captioned(images, noise=5.0, width=2)
     maps, _ = initial_layers([(2, 20), (4, 20)], 1)
-    sides, count = evaluate_splits(maps, part)
     each = [
         evaluate_splits(
-            maps, part._replace(images=part.images[begin:][:size], captions=part.captions[begin:][:size])
-        )[0]
+            maps, vectors, Pairs(part.first[5 * begin :][: 5 * size], NO_ROWS, part.labels[begin:][:size])
+        )
         for begin in range(0, splits * size, size)
     ]
-    assert count == splits
-    np.testing.assert_allclose(sides, np.mean(each, axis=0))
+    np.testing.assert_allclose(evaluate_splits(maps, vectors, part), np.mean(each, axis=0))

@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 
 import encoders
 from analysis.senteval.classifiers import selection
-from analysis.senteval.classifiers.selection import kfold, nested, split, tuned
+from analysis.senteval.classifiers.selection import kfold, nested, split
 from analysis.senteval.classifiers.training import Fitted
 from analysis.senteval.loaders import Examples
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier, Protocol
@@ -59,7 +59,6 @@ def test_nested_scores_equal_the_plain_programs() -> None:
     assert outcome.dev == round(float(np.mean(devs)), 2)
     assert accuracy(labels, outcome.probabilities, outcome.folds) == round(float(np.mean(tests)), 2)
     assert outcome.l2 == chosen
-    assert outcome.n_dev == 140
     assert outcome.probabilities.dtype == np.float32
     np.testing.assert_allclose(outcome.probabilities, expected, atol=1e-5)
     np.testing.assert_array_equal(outcome.folds, fold_numbers)
@@ -74,7 +73,6 @@ def test_kfold_scores_equal_the_plain_programs(classes: int) -> None:
     outcome = kfold((train, train_labels), test, classes, SHORT)
     assert (outcome.dev, outcome.l2) == (dev, l2)
     assert accuracy(test_labels, outcome.probabilities) == percent(final.logits(test).argmax(1) == test_labels)
-    assert outcome.n_dev == 150
     assert outcome.folds is None
     np.testing.assert_allclose(outcome.probabilities.sum(1), 1, rtol=1e-5)
 
@@ -88,7 +86,6 @@ def test_split_scores_equal_the_plain_programs() -> None:
     assert (outcome.dev, outcome.l2) == (dev, l2)
     expected = percent(best.logits(features[190:]).argmax(1) == labels[190:])
     assert accuracy(labels[190:], outcome.probabilities) == expected
-    assert outcome.n_dev == 40
 
 
 def test_ties_go_to_the_smallest_l2() -> None:
@@ -96,44 +93,23 @@ def test_ties_go_to_the_smallest_l2() -> None:
     assert selection._best([[Fitted(value, []) for value in row] for row in accuracies]) == (1, 70.0)
 
 
-def grid(widths: tuple[int, ...] = (2, 5), dropouts: tuple[float, ...] = (0.0, 0.2)) -> Protocol:
-    classifier = replace(QUICK, hidden=0, dropout_last=True)
-    return Protocol("test", "", classifier=classifier, probing_hidden=widths, probing_dropout=dropouts)
-
-
 def test_tuning_chooses_the_first_best_of_all_plain_fits() -> None:
     features, labels = labelled_features(3, n=180)
     train, dev, test = np.split(features, [60, 90])
     train_y, dev_y = labels[:60], labels[60:90]
-    found = tuned((train, train_y), (dev, dev_y), test, 3, grid())
+    grid = [replace(QUICK, hidden=h, dropout=d, dropout_last=True) for h in (2, 5) for d in (0.0, 0.2)]
+    found = split((train, train_y), (dev, dev_y), test, 3, Protocol("test", probing=tuple(grid)))
     best: tuple[float, int, float, float, PlainNetwork] | None = None
-    for hidden in (2, 5):
-        for dropout in (0.0, 0.2):
-            for l2 in (1e-5, 1e-4, 1e-3, 1e-2):
-                classifier = replace(QUICK, hidden=hidden, dropout=dropout, dropout_last=True)
-                fit = plain_network((train, train_y), (dev, dev_y), l2, 3, classifier)
-                score = round(100 * fit.dev_accuracy, 2)
-                if best is None or score > best[0]:
-                    best = score, hidden, dropout, l2, fit
+    for classifier in grid:
+        for l2 in (1e-5, 1e-4, 1e-3, 1e-2):
+            fit = plain_network((train, train_y), (dev, dev_y), l2, 3, classifier)
+            score = round(100 * fit.dev_accuracy, 2)
+            if best is None or score > best[0]:
+                best = score, classifier.hidden, classifier.dropout, l2, fit
     assert best is not None
     assert (found.dev, found.hidden, found.dropout, found.l2) == best[:4]
     expected = softmax(best[4].logits(test), axis=1)
     np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
-    assert found.n_dev == 30
-
-
-def test_the_papers_grid_is_searched() -> None:
-    protocol = PROTOCOLS["conssent"]
-    assert protocol.probing_hidden == (50, 100, 200)
-    assert protocol.probing_dropout == (0.0, 0.1, 0.2)
-    assert protocol.classifier.dropout_last
-    xor = np.random.default_rng(0).standard_normal((400, 2)).astype(np.float32)
-    labels = (xor[:, 0] * xor[:, 1] > 0).astype(np.int64)
-    quick = replace(protocol, classifier=replace(protocol.classifier, max_epoch=60, epoch_size=20))
-    train, dev, test = np.split(np.arange(400), [250, 320])
-    found = tuned((xor[train], labels[train]), (xor[dev], labels[dev]), xor[test], 2, quick)
-    assert found.hidden in protocol.probing_hidden
-    assert found.dropout in protocol.probing_dropout
 
 
 def test_too_few_examples_for_the_folds_are_refused() -> None:
