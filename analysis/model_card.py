@@ -8,7 +8,7 @@ from analysis.senteval.records import Results, incomparable
 from analysis.tables import render
 from data.errors import reading
 from data.files import atomic_write
-from encoders.export import with_section
+from encoders.card import with_section
 
 DATASET = "SentEval"
 TASK_TYPES = {
@@ -24,7 +24,7 @@ def add_scores(path: Path, results: Results) -> None:
     Raises:
         UserError: if the card cannot be read or written.
     """
-    from huggingface_hub import EvalResult, ModelCard  # late, as in ``encoders.export``
+    from huggingface_hub import EvalResult, ModelCard  # late, as in ``encoders.card``
 
     table = results.table()[["dev", "test"]]
     with reading("model card", path):

@@ -118,7 +118,7 @@ def open_encoder(model: str, **options: Unpack[ModelOptions]) -> Encoder | Rando
         if model == "random_vectors":
             return RandomVectors()
         if model == "bag_of_words":
-            return BagOfWords(**options.get("encoder", {}), device=device)
+            return BagOfWords(**options.get("encoder", {})).to(device)
         members, run = split_members(model), run_folder(model)
         encoder: Encoder
         if len(members) > 1:
@@ -137,7 +137,7 @@ def resolve_device(device: str | None) -> str:
         UserError: if there is no such device.
     """
     if device == "cuda" and not torch.cuda.is_available():
-        raise UserError("this machine has no CUDA GPU", key="device", hint="device=auto takes what there is.")
+        raise UserError("this machine has no CUDA GPU", key="device")
     return device if device not in (None, "auto") else "cuda" if torch.cuda.is_available() else "cpu"
 
 

@@ -124,7 +124,7 @@ def show_rows(
         texts: tokens to texts.
         format: special tokens of the rows.
         unit: texts of the unit's tokens.
-        sources: for each row the positions in the unit, as ``Objective.sources`` returns them; () if not known.
+        sources: for each row the positions in the unit, as ``Objective.sample`` gives them; () if not known.
     """
     labels = torch.full_like(tokens.ids, IGNORE) if tokens.labels is None else tokens.labels
     rows = []

@@ -24,7 +24,7 @@ from analysis.reports import ReportOptions, read_columns
 from analysis.senteval.classifiers.probe import ProbeData
 from data.randomness import EVALUATED_SPLIT, generator
 from data.ranges import Count, Seed
-from data.sources.reading import find_file
+from data.sources.reading import find_files
 
 COLUMNS = {"is_duplicate": bool, "question1": str, "question2": str}
 DEV_SHARE = 0.1
@@ -36,7 +36,7 @@ def read_pairs(folder: str, part: str) -> pd.DataFrame:
     Raises:
         UserError: if the file is missing, or is no table of labels (0 or 1) and questions.
     """
-    path = find_file(f"{folder}/*{part}.tsv*", (), "data")
+    [path] = find_files(f"{folder}/*{part}.tsv*", (), "data")
     return read_columns(path, COLUMNS, true_values=["1"], false_values=["0"])
 
 

@@ -1,13 +1,12 @@
 """Memory and time of tokenising, shuffling and sampling many short documents, beside those of a training step.
 
-    python benchmarks/corpus_memory.py [--documents 100000] [--workers N] [--path FILE ...] [--folder FOLDER]
+    python benchmarks/corpus_memory.py [--documents 100000] [--path FILE ...] [--folder FOLDER]
 
 The corpus repeats real text (the bundled pydocs, or ``--path``): passages of 75 words, each behind its number,
-so that no two are equal. Prints a line for each phase, with the peaks of memory in it: anonymous memory (RssAnon
-of this process and its workers), resident pages of mapped files (RssFile of this process: libraries and the
-store's index), and the peak of their sum, the resident memory. Then prints the time of a batch beside that of a
-DeCLUTR step (16 documents, four layers of width 256), which it delays if no worker makes batches ahead. The exit
-status is 1 if more than 2 GiB of resident memory or 10 % of a step were needed.
+so that no two are equal. Prints a line for each phase, with the peak of resident memory in it, libraries and
+mapped files included. Then prints the time of a batch beside that of a DeCLUTR step (16 documents, four layers of
+width 256), which it delays if no worker makes batches ahead. The exit status is 1 if more than 2 GiB of memory or
+1 % of a step were needed.
 
 With ``--folder`` the store is kept there, and the next run continues one that was killed.
 """
@@ -17,7 +16,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,12 +26,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import psutil
 import torch
 
+from benchmarks import harness
 from benchmarks.training import SHAPE
 from data.loader import Loader
-from data.sources.base import Document, Source
+from data.sources.base import Example, Source
 from data.sources.pydocs import Pydocs
 from data.sources.text import Text
 from data.store import prepare
@@ -42,7 +40,7 @@ from objectives.declutr import Declutr
 
 WORDS, PASSAGES = 75, 20_000  # words of a passage, and number of different passages
 LIMIT = 2048  # MiB
-SHARE = 0.1  # of a step
+SHARE = 0.01  # of a step
 
 
 class Repeated(Source):
@@ -60,9 +58,9 @@ class Repeated(Source):
         self.source, self.count = source, count
         self.passages = list(islice(self._passages(), PASSAGES))
 
-    def documents(self) -> Iterator[Document]:
+    def examples(self) -> Iterator[Example]:
         for i in range(self.count):
-            yield Document(f"{i} {self.passages[i % len(self.passages)]}")
+            yield Example((f"{i} {self.passages[i % len(self.passages)]}",))
 
     def identity(self) -> list[str]:
         return [self.source.fingerprint, str(self.count)]
@@ -75,76 +73,42 @@ class Repeated(Source):
         return self.count
 
     def _passages(self) -> Iterator[str]:
-        for document in self.source.documents():
-            words = document.text.split()
+        for example in self.source.examples():
+            words = example.texts[0].split()
             for first in range(0, len(words) - WORDS + 1, WORDS):
                 yield " ".join(words[first : first + WORDS])
-
-
-class Memory:
-    """Peaks of memory since ``restart``, in MiB, watched in a thread."""
-
-    def __init__(self) -> None:
-        self.restart()
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def restart(self) -> None:
-        self.peaks = [0.0, 0.0, 0.0]  # anonymous, of mapped files, and of both together
-
-    def _watch(self) -> None:
-        this = psutil.Process()
-        while True:
-            own = _status(this.pid)
-            children = (_status(child.pid) for child in this.children(recursive=True))
-            anonymous = own.get("RssAnon", 0) + sum(status.get("RssAnon", 0) for status in children)
-            mapped = own.get("RssFile", 0)
-            sizes = (anonymous, mapped, anonymous + mapped)
-            self.peaks = [max(peak, size / 1024) for peak, size in zip(self.peaks, sizes, strict=True)]
-            time.sleep(0.05)
-
-
-def _status(pid: int) -> dict[str, int]:
-    """Returns the sizes in a process' status, in KiB; none if it has ended."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return {}
-    return {line.split(":")[0]: int(line.split()[1]) for line in lines if line.startswith("Rss")}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=100_000)
-    parser.add_argument("--workers", type=int, help="processes that tokenise; 0: none but this one")
     parser.add_argument("--path", nargs="+", help="files of the text that is repeated")
     parser.add_argument("--folder", type=Path, help="of the store; else a temporary one")
     parser.add_argument("--batches", type=int, default=2000, help="that are sampled, each of 16 documents")
     options = parser.parse_args()
 
     source = Repeated(Text(path=options.path) if options.path else Pydocs(), options.documents)
-    encoder = Transformer(weights="random", shape=SHAPE, vocab_size=20_000, texts=lambda: source.passages)
+    tokenizer = Transformer.train_tokenizer(source.passages, vocab_size=20_000)
+    encoder = Transformer(weights="random", shape=SHAPE, tokenizer=tokenizer)
     objective = Declutr(anchors_per_document=1, min_length=8, max_length=32)
     objective.build(encoder)
     print(f"{options.documents:,} documents; {len(source.passages):,} different passages")
-    print(f"{'phase':<28}{'seconds':>9}{'anonymous':>12}{'mapped':>12}{'resident':>12}")
-    memory, resident = Memory(), 0.0
+    print(f"{'phase':<28}{'seconds':>9}{'resident':>12}")
+    peaks = []
 
     @contextmanager
     def phase(name: str) -> Iterator[None]:
-        nonlocal resident
-        memory.restart()
+        harness.reset_peak()
         began = time.perf_counter()
         yield
-        seconds = time.perf_counter() - began
-        time.sleep(0.1)  # for a last measurement
-        resident = max(resident, memory.peaks[2])
-        print(f"{name:<28}{seconds:9.1f}" + "".join(f"{peak:8,.0f} MiB" for peak in memory.peaks), flush=True)
+        peaks.append(1024 * harness.resident("VmHWM"))
+        print(f"{name:<28}{time.perf_counter() - began:9.1f}{peaks[-1]:8,.0f} MiB", flush=True)
 
     with tempfile.TemporaryDirectory() as temporary:
         began = time.perf_counter()
         with phase("tokenise"):
             cache = options.folder or Path(temporary)
-            store = prepare(source, encoder.tokenizer, cache=cache, workers=options.workers)
+            store = prepare(source, encoder.tokenizer, cache=cache)
         seconds = time.perf_counter() - began
         with phase("select"):
             chosen = {
@@ -152,7 +116,7 @@ def main() -> None:
             }
         with phase("read held-out texts"):
             texts = store.held_out_texts()
-        for lengths, name in ((None, ""), (store.lengths[chosen["train"].indices], " by length")):
+        for lengths, name in ((None, ""), (store.lengths[chosen["train"].indices, 0], " by length")):
             loader = Loader(
                 store,
                 chosen["train"].indices,
@@ -190,8 +154,8 @@ def main() -> None:
     )
     share = sampling / training
     print(f"a batch {1000 * sampling:.1f} ms, a step {1000 * training:.0f} ms: {share:.2%} (limit {SHARE:.0%})")
-    print(f"peak of resident memory: {resident:,.0f} MiB (limit {LIMIT:,} MiB)")
-    sys.exit(int(resident > LIMIT or share > SHARE))
+    print(f"peak of resident memory: {max(peaks):,.0f} MiB (limit {LIMIT:,} MiB)")
+    sys.exit(int(max(peaks) > LIMIT or share > SHARE))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """Measures speed and memory of training and evaluation on a GPU within eight minutes.
 
-    python benchmarks/gpu.py [--device auto|cpu|cuda] [--small]
+    python benchmarks/gpu.py [--device cpu|cuda] [--small]
 
 Training: DeCLUTR with a transformer of roberta-base's size (random weights, 50,265 words, random tokens: nothing
 is downloaded) in bf16, with spans of 32 to 512 tokens, N = 16, A = 2, P = 2, in 1, 2, 3 and 6 sub-batches of
 similar length, and packed where the encoder can. Memory: the peak of a step at N = 256, P = 4 with gradient
-caching. Evaluation: sentences a second at each precision, and the 41 fits of an outer fold of logistic
-regression.
+caching. Evaluation: sentences a second at each precision.
 
 Prints a Markdown table. Batches are sampled before the clock starts. The number of kernels and the device's idle
 share are those of three steps under torch.profiler. A part that exceeds its time limit is reported as such, and
@@ -15,29 +14,25 @@ the next one begins. --small measures a tiny model, to test the script on a CPU 
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run directly, from anywhere
 
-import numpy as np
 import torch
 
-from benchmarks.memory import reset_peak, resident
+from benchmarks import harness
 from data.batch import Batch
 from data.randomness import generator
 from encoders.kernels import Precision
-from encoders.transformer import Transformer
-from experiments.optimizer import AdamW
 from objectives.declutr import Declutr
 
 GROUPS = (1, 2, 3, 6)
@@ -59,108 +54,64 @@ class Sizes:
     many_positives: int = 4
     cache_chunk: int = 8192
     sentences: int = 20_000
-    examples: int = 10_000  # of a classification task
     seconds: int = 38
 
 
-SMALL = Sizes(2, 32, 500, 32, 4, 2, 8, 4, 256, 200, 300, 20)
+SMALL = Sizes(2, 32, 500, 32, 4, 2, 8, 4, 256, 200, 20)
 
 
-def transformer(sizes: Sizes, device: str, attention: str | None = None) -> Transformer:
-    """Returns a random model of the given size, with an MLM head and a vocabulary of the real size."""
-    shape = {"model_type": "roberta", "num_hidden_layers": sizes.layers, "hidden_size": sizes.width}
-    shape |= {"num_attention_heads": max(1, sizes.width // 64), "intermediate_size": 4 * sizes.width}
-    numbers = [" ".join(map(str, range(5000)))]  # the tokenizer needs some text
-    torch.manual_seed(0)
-    encoder = Transformer(
-        weights="random", shape=shape, vocab_size=400, texts=lambda: numbers, max_length=512, attention=attention
+def prepare_training(
+    sizes: Sizes, device: str, count: int, attention: str | None = None, **settings: int | None
+) -> tuple[Callable[[Batch], None], list[Batch]]:
+    """Returns a training step of DeCLUTR, and ``count`` batches of random tokens."""
+    encoder = harness.random_transformer(
+        sizes.layers, sizes.width, words=sizes.words, attention=attention, device=device
     )
-    encoder.model.resize_token_embeddings(sizes.words, mean_resizing=False)
-    encoder.format = replace(encoder.format, vocab_size=sizes.words)
-    return encoder.to(device).train()
-
-
-def random_batches(objective: Declutr, encoder: Transformer, count: int) -> list[Batch]:
-    """Returns ``count`` batches of random tokens."""
-    batches = []
-    for number in range(count):
-        rng = generator(0, number)
-        units = [
-            rng.integers(5, encoder.format.vocab_size, size=objective.requirements.min_tokens + 200)
-            for _ in range(objective.batch_size)
-        ]
-        examples = [
-            objective.sample(unit, encoder.format, generator(1, number, i)) for i, unit in enumerate(units)
-        ]
-        batches.append(objective.collate(examples, encoder.format))
-    return batches
-
-
-def training_step(encoder: Transformer, objective: Declutr, device: str) -> Callable[[Batch], None]:
-    """Returns a function that trains on one batch."""
-    parameters = [*encoder.parameters(), *objective.parameters()]
-    optimizer = AdamW(lr=5e-5, weight_decay=0.1).build(parameters)
-
-    def step(batch: Batch) -> None:
-        with torch.autocast(device, torch.bfloat16):
-            loss = objective.loss(encoder, batch.to(device)).total
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        objective.after_step()
-
-    return step
-
-
-def wait(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
+    objective = Declutr(min_length=min(32, sizes.longest), max_length=sizes.longest, **settings)  # type: ignore[arg-type]
+    encoder.add_mlm_head()
+    objective.build(encoder)
+    objective.to(device).train()
+    length = objective.requirements.min_tokens + 200
+    batches = [harness.random_batch(objective, encoder, number, length) for number in range(count)]
+    return harness.training_step(encoder, objective, device), batches
 
 
 def training(sizes: Sizes, device: str, groups: int | None) -> tuple[str, str]:
-    """Measures tokens a second in ``groups`` sub-batches (None: packed), and profiles a step."""
-    encoder = transformer(sizes, device, None if groups is None else "sdpa")
-    objective = Declutr(
+    """Measures tokens a second in ``groups`` sub-batches (None: packed, where possible), and profiles a step."""
+    step, batches = prepare_training(
+        sizes,
+        device,
+        WARM + sizes.steps,
+        None if groups is None else "sdpa",
         batch_size=sizes.documents,
-        min_length=min(32, sizes.longest),
-        max_length=sizes.longest,
         length_groups=groups or 1,
     )
-    objective.build(encoder)
-    step = training_step(encoder, objective.to(device).train(), device)
-    batches = random_batches(objective, encoder, WARM + sizes.steps)
     for batch in batches[:WARM]:
         step(batch)
-    wait(device)
+    harness.wait(device)
     start = time.perf_counter()
     for batch in batches[WARM:]:
         step(batch)
-    wait(device)
+    harness.wait(device)
     seconds = time.perf_counter() - start
     tokens = sum(batch.n_tokens for batch in batches[WARM:])
-    remark = profiled(step, batches[-PROFILED:], device)
-    if groups is None:
-        with torch.autocast(device, torch.bfloat16):
-            packs = encoder.packs(batches[0].to(device).tokens["anchor"])
-        remark = remark if packs else f"padded, as this device packs no rows; {remark}"
-    return f"{tokens / seconds:,.0f} tokens/s", remark
+    return f"{tokens / seconds:,.0f} tokens/s", profile_steps(step, batches[-PROFILED:], device)
 
 
-def profiled(step: Callable[[Batch], None], batches: list[Batch], device: str) -> str:
-    """Counts the kernels of a step, and the share of time in which none runs."""
+def profile_steps(step: Callable[[Batch], None], batches: list[Batch], device: str) -> str:
+    """Counts the device's operations in a step, and the share of time in which none runs."""
     if device != "cuda":
-        return "no kernels to count"
+        return "no operations of a device"
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         for batch in batches:
             step(batch)
-        wait(device)
+        harness.wait(device)
     spans = sorted(
         (event.time_range.start, event.time_range.end)
-        for event in found.events() or []
+        for event in profiler.events() or []
         if event.device_type == DeviceType.CUDA
     )
     busy, end = 0.0, spans[0][0]
@@ -173,34 +124,23 @@ def profiled(step: Callable[[Batch], None], batches: list[Batch], device: str) -
 
 def caching(sizes: Sizes, device: str) -> tuple[str, str]:
     """Measures peak memory and speed of one step of a large batch."""
-    encoder = transformer(sizes, device)
-    objective = Declutr(
+    step, [batch] = prepare_training(
+        sizes,
+        device,
+        1,
         batch_size=sizes.many_documents,
         positives_per_anchor=sizes.many_positives,
-        min_length=min(32, sizes.longest),
-        max_length=sizes.longest,
         cache_chunk=sizes.cache_chunk,
     )
-    objective.build(encoder)
-    step = training_step(encoder, objective.to(device).train(), device)
-    [batch] = random_batches(objective, encoder, 1)
-    if device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-    before = reset_peak() if device == "cpu" else 0.0
     start = time.perf_counter()
-    step(batch)
-    wait(device)
+    _, growth = harness.peak_growth(partial(step, batch), device)
     seconds = time.perf_counter() - start
-    peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else resident("VmHWM") - before
-    return (
-        f"{peak:.2f} GiB",
-        f"cache_chunk={sizes.cache_chunk}, {batch.n_tokens / seconds:,.0f} tokens/s, one step",
-    )
+    return f"{growth:.2f} GiB", f"{batch.n_tokens / seconds:,.0f} tokens/s, one step"
 
 
 def encoding(sizes: Sizes, device: str, precision: Precision) -> tuple[str, str]:
     """Measures sentences a second of ``encode``."""
-    encoder = transformer(sizes, device)
+    encoder = harness.random_transformer(sizes.layers, sizes.width, words=sizes.words, device=device).eval()
     encoder.encode_in(precision)
     lengths = generator(2).integers(3, 30, size=sizes.sentences)
     words = itertools.cycle(map(str, range(5000)))
@@ -212,36 +152,12 @@ def encoding(sizes: Sizes, device: str, precision: Precision) -> tuple[str, str]
     return f"{len(texts) / seconds:,.0f} sentences/s", f"{len(texts):,} of 3 to 29 numbers"
 
 
-def classifying(sizes: Sizes, device: str) -> tuple[str, str]:
-    """Measures the seconds of one outer fold of nested cross-validation, by the default protocol."""
-    from analysis.senteval.classifiers.selection import stratified
-    from analysis.senteval.classifiers.training import Fits, fit_many
-    from analysis.senteval.protocols import L2, PROTOCOLS
-
-    protocol, rng = PROTOCOLS["default"], generator(3)
-    labels = rng.integers(2, size=sizes.examples)
-    features = rng.normal(size=(sizes.examples, sizes.width)).astype(np.float32)
-    features[:, 0] += labels
-    fits = [Fits(*rows, L2) for rows in stratified(labels, protocol.folds)]
-    start = time.perf_counter()
-    fit_many(features, labels, fits, 2, protocol.classifier, device=device)
-    seconds = time.perf_counter() - start
-    return (
-        f"{seconds:.1f} s",
-        f"{len(fits) * len(L2)} fits, {sizes.examples:,} examples of {sizes.width} dimensions",
-    )
-
-
-class PartTimeout(Exception):
-    """A part has exceeded its time limit."""
-
-
 @contextmanager
 def limit(seconds: int) -> Iterator[None]:
-    """Raises ``PartTimeout`` in its block after so many seconds."""
+    """Raises ``TimeoutError`` in its block after so many seconds."""
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise PartTimeout
+        raise TimeoutError(f"not done after {seconds} s")
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.alarm(seconds)
@@ -253,33 +169,27 @@ def limit(seconds: int) -> Iterator[None]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
+    parser = harness.make_parser(__doc__)
     parser.add_argument("--small", action="store_true", help="a tiny model, to test the script")
+    parser.set_defaults(device="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
-    device = options.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    sizes = SMALL if options.small else Sizes()
+    sizes, device = SMALL if options.small else Sizes(), options.device
     shape = f"{sizes.layers} x {sizes.width}"
-    many = f"N = {sizes.many_documents}, P = {sizes.many_positives}"
-    parts: list[tuple[str, Callable[[], tuple[str, str]]]] = [
-        *((f"DeCLUTR, {shape}, bf16, length_groups={n}", partial(training, sizes, device, n)) for n in GROUPS),
-        (f"DeCLUTR, {shape}, bf16, packed", partial(training, sizes, device, None)),
-        (f"peak of a step, {many}, gradient caching", partial(caching, sizes, device)),
-        *((f"encode, {shape}, {one}", partial(encoding, sizes, device, one)) for one in PRECISIONS),
-        ("SentEval's classifier", partial(classifying, sizes, device)),
-    ]
+    many = f"N = {sizes.many_documents}, P = {sizes.many_positives}, cache_chunk={sizes.cache_chunk}"
+    parts: dict[str, Callable[[], tuple[str, str]]] = {
+        **{f"DeCLUTR, {shape}, bf16, length_groups={n}": partial(training, sizes, device, n) for n in GROUPS},
+        f"DeCLUTR, {shape}, bf16, packed": partial(training, sizes, device, None),
+        f"peak of a step, {many}": partial(caching, sizes, device),
+        **{f"encode, {shape}, {name}": partial(encoding, sizes, device, name) for name in PRECISIONS},
+    }
 
     name = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     print(f"{name}, torch {torch.__version__}{', a tiny model: only tests the script' if options.small else ''}\n")
     print("| measured | figure | remarks |\n|---|---|---|")
-    for title, part in parts:
+    for title, part in parts.items():
         try:
             with limit(sizes.seconds):
                 figure, remark = part()
-        except PartTimeout:
-            figure, remark = "—", f"not done after {sizes.seconds} s"
         except Exception as error:
             figure, remark = "—", f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
         print(f"| {title} | {figure} | {remark} |", flush=True)

@@ -1,6 +1,6 @@
 """Compares the training of two checkouts bit for bit: 20 steps, stopped after 10 and resumed.
 
-    python benchmarks/same_bits.py --against FOLDER [--objectives NAME ...] [--encoders NAME ...] [--keep FOLDER]
+    python benchmarks/same_bits.py --against FOLDER [--pairs OBJECTIVE/ENCODER ...] [--keep FOLDER]
 
 Guards a refactoring. Each checkout trains every objective with three encoders on the same text with its own
 ``run.py``, one thread each; ``metrics.jsonl`` and the vectors of the exported encoders must be equal. Without
@@ -27,6 +27,8 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,54 +69,52 @@ def write_corpus(path: Path) -> None:
             file.write(json.dumps({"text": " ".join(sentences)}) + "\n")
 
 
-def in_child(tree: Path, overrides: list[str], log: Path, stop: bool) -> int:
-    """Runs ``experiments/run.py`` of ``tree`` in a fork; returns its exit status, -1 for an unexpected exception.
+def fork(function: Callable[[], int | None], log: Path) -> int:
+    """Calls ``function`` in a fork whose output goes to ``log``; returns the exit status, -1 for an exception."""
+    if child := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status = 255
+    with log.open("a") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
+        try:
+            status = function() or 0
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            file.flush()
+            os._exit(status)
+
+
+def train(tree: Path, overrides: list[str], stop: bool = False) -> None:
+    """Runs ``experiments/run.py`` of ``tree``.
 
     Args:
+        tree: a checkout.
+        overrides: of the run.
         stop: whether the run receives a SIGTERM when its checkpoint of step ``STOP`` - 1 is put in place.
     """
-    if child := os.fork():
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    status = 255
-    try:
-        script = str(tree / "experiments" / "run.py")
-        with log.open("a") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
-            sys.argv = [script, *overrides]
-            sys.path.insert(0, str(Path(script).parent))  # as Python does
-            if stop:
-                sys.addaudithook(_terminate_at_checkpoint)
-            try:
-                runpy.run_path(script, run_name="__main__")
-                status = 0
-            except SystemExit as end:
-                status = end.code if isinstance(end.code, int) else int(end.code is not None)
-            except BaseException:
-                traceback.print_exc()
-    finally:
-        os._exit(status)
+
+    def terminate(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "os.rename" and os.fspath(arguments[1]).endswith(f"step-{STOP - 1:08d}"):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    script = str(tree / "experiments" / "run.py")
+    sys.argv = [script, *overrides]
+    sys.path.insert(0, str(Path(script).parent))  # as Python does
+    if stop:
+        sys.addaudithook(terminate)
+    runpy.run_path(script, run_name="__main__")
 
 
-def _terminate_at_checkpoint(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "os.rename" and os.fspath(arguments[1]).endswith(f"step-{STOP - 1:08d}"):
-        os.kill(os.getpid(), signal.SIGTERM)
+def encode(run: Path) -> None:
+    """Writes the exported encoder's vectors of ``SENTENCES`` beside it."""
+    import torch
 
+    import encoders
 
-def encode(run: Path) -> int:
-    """Writes the exported encoder's vectors of ``SENTENCES`` beside it, in a fork; returns the exit status."""
-    if child := os.fork():
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    status = 255
-    try:
-        import torch
-
-        import encoders
-
-        torch.set_num_threads(1)
-        vectors = encoders.load(run / "encoder").encode(SENTENCES)
-        (run / "vectors").write_bytes(vectors.tobytes())
-        status = 0
-    finally:
-        os._exit(status)
+    torch.set_num_threads(1)
+    (run / "vectors").write_bytes(encoders.load(run / "encoder").encode(SENTENCES).tobytes())
 
 
 def train_all(tree: Path, folder: Path, pairs: list[str]) -> None:
@@ -130,11 +130,11 @@ def train_all(tree: Path, folder: Path, pairs: list[str]) -> None:
         chosen = [f"objective={objective}", *SMALL.get(objective, []), f"encoder={encoder}", *ENCODERS[encoder]]
         chosen += CAUSAL.get(pair, [])
         cache = f"cache={folder / 'cache'}"
-        status = in_child(tree, [*chosen, *COMMON, cache, f"run_dir={run}"], log, stop=True)
+        status = fork(partial(train, tree, [*chosen, *COMMON, cache, f"run_dir={run}"], stop=True), log)
         outcome = f"refused with status {status}"
         if status == 130:
             stopped = max((path.name for path in (run / "checkpoints").iterdir()), default="nowhere")
-            status = in_child(tree, [f"resume={run}", cache], log, stop=False) or encode(run)
+            status = fork(partial(train, tree, [f"resume={run}", cache]), log) or fork(partial(encode, run), log)
             outcome = f"stopped at {stopped}, resumed with status {status}"
         (folder / f"{name}.outcome").write_text(outcome)
 
@@ -161,34 +161,42 @@ def compare(name: str, ours: Path, theirs: Path) -> tuple[bool, str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", type=Path, default=HERE, help="another checkout; default: this one")
-    parser.add_argument("--objectives", nargs="+", default=OBJECTIVES, choices=OBJECTIVES, metavar="NAME")
-    parser.add_argument("--encoders", nargs="+", default=list(ENCODERS), choices=ENCODERS, metavar="NAME")
+    pairs = [f"{objective}/{encoder}" for objective in OBJECTIVES for encoder in ENCODERS]
+    parser.add_argument("--pairs", nargs="+", default=pairs, choices=pairs, metavar="OBJECTIVE/ENCODER")
     parser.add_argument("--keep", type=Path, help="folder for runs and logs; default: a temporary one")
     parser.add_argument("--work", nargs=2, type=Path, metavar=("TREE", "FOLDER"), help=argparse.SUPPRESS)
-    chosen = parser.parse_args()
-    pairs = [f"{objective}/{encoder}" for objective in chosen.objectives for encoder in chosen.encoders]
-    if chosen.work:
-        train_all(chosen.work[0], chosen.work[1], pairs)
+    options = parser.parse_args()
+    if options.work:
+        tree, folder = options.work
+        train_all(tree, folder, options.pairs)
         return 0
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = (chosen.keep or Path(temporary)).resolve()
+        folder = (options.keep or Path(temporary)).resolve()
         sides = []
-        for name, tree in (("here", HERE), ("there", chosen.against.resolve())):
+        for name, tree in (("here", HERE), ("there", options.against.resolve())):
             (folder / name).mkdir(parents=True)
             write_corpus(folder / name / "corpus.jsonl")
-            work = ["--work", str(tree), str(folder / name), "--objectives", *chosen.objectives]
             environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-            command = [sys.executable, "-P", __file__, *work, "--encoders", *chosen.encoders]
+            command = [
+                sys.executable,
+                "-P",
+                __file__,
+                "--work",
+                str(tree),
+                str(folder / name),
+                "--pairs",
+                *options.pairs,
+            ]
             sides.append(subprocess.Popen(command, env=environment, cwd=folder / name))
         if any([side.wait() for side in sides]):
             return 1
-        found = {pair: compare(pair.replace("/", "-"), folder / "here", folder / "there") for pair in pairs}
-    for pair, (equal, what) in found.items():
+        outcomes = [compare(pair.replace("/", "-"), folder / "here", folder / "there") for pair in options.pairs]
+    for pair, (equal, what) in zip(options.pairs, outcomes, strict=True):
         print(f"{'ok' if equal else 'DIFFERS':<8} {pair:<28} {what}")
-    equal_pairs = sum(equal for equal, _ in found.values())
-    print(f"{equal_pairs} of {len(found)} equal, {time.monotonic() - started:.0f} s")
-    return 0 if equal_pairs == len(found) else 1
+    count = sum(equal for equal, _ in outcomes)
+    print(f"{count} of {len(outcomes)} equal, {time.monotonic() - started:.0f} s")
+    return int(count < len(outcomes))
 
 
 if __name__ == "__main__":

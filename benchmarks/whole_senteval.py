@@ -10,7 +10,6 @@ into FOLDER: 2 GB and 9 GB of vectors. --share 0.002 --layers 1 tests the script
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -26,7 +25,9 @@ import torch
 
 from analysis.senteval.records import read_results
 from analysis.senteval.tasks import TASKS
+from benchmarks import harness
 from data.randomness import generator
+from data.tokenizer import train_bpe
 from encoders.transformer import Transformer
 from tests.analysis.senteval.small_data import write_captions
 
@@ -95,30 +96,24 @@ def make_data(real: Path, out: Path, share: float) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.make_parser(__doc__)
     default = Path(os.environ["SUITE_DATA"]) / "senteval" if "SUITE_DATA" in os.environ else None
     parser.add_argument("--data", type=Path, default=default, required=default is None)
     parser.add_argument("--folder", type=Path, default=Path("whole_senteval"), help="a new folder")
-    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--layers", type=int, default=12)
     options = parser.parse_args()
     device = options.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
 
     folder = options.folder.resolve()
     texts = make_data(options.data.expanduser(), folder, options.share)
     torch.manual_seed(0)
     shape = SHAPE | {"num_hidden_layers": options.layers}
-    Transformer(weights="random", shape=shape, vocab_size=40_000, texts=lambda: texts).save(folder / "model")
-    command = [
-        sys.executable,
-        str(HERE / "experiments/evaluate.py"),
-        f"model={folder / 'model'}",
-        f"data={folder}",
-    ]
-    command += [f"device={device}", f"precision={'bf16' if device == 'cuda' else 'fp32'}"]
+    encoder = Transformer(weights="random", shape=shape, tokenizer=train_bpe(texts, vocab_size=40_000))
+    encoder.save(folder / "model", card="A random model.\n")
+    keys = [f"model={folder / 'model'}", f"data={folder}", f"device={device}"]
+    command = [sys.executable, str(HERE / "experiments/evaluate.py"), *keys]
+    command.append(f"precision={'bf16' if device == 'cuda' else 'fp32'}")
     start = time.perf_counter()
     subprocess.run([*command, f"out={folder / 'results'}", f"cache={folder / 'cache'}"], check=True)
     seconds = time.perf_counter() - start

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any
 
-EARLY = 0.01  # share of the work below which the time of the start would dominate an estimate
+from tqdm import tqdm
+
 DAY = 24 * 3600  # seconds
 # Without a terminal: before the first line of progress, and between two lines.
 FIRST_SECONDS, PLAIN_SECONDS = 10.0, 60.0
@@ -57,29 +58,6 @@ def duration(seconds: float) -> str:
     return f"{count:.1f} {unit}" if count < 10 else f"{count:,.0f} {unit}"
 
 
-class Clock:
-    """Estimates the time left of a piece of work from the share that is done."""
-
-    def __init__(self) -> None:
-        self.restart()
-
-    def restart(self, share: float = 0.0) -> None:
-        """Starts anew; ``share`` of the work was done before."""
-        self._start, self._before = time.monotonic(), share
-        self.share = share
-
-    def left(self) -> str:
-        """Returns "about 0:01:30 left in all"; "" while too little is done for an estimate, or when all is."""
-        if self.share >= 1:
-            return ""
-        done = self.share - self._before
-        if done <= EARLY * (1 - self._before):
-            return ""
-        seconds = round((time.monotonic() - self._start) * (1 - self.share) / done)
-        left = timedelta(seconds=seconds) if seconds < DAY else duration(seconds)
-        return f"about {left} left in all"  # hours:minutes:seconds
-
-
 class Pace:
     """Limits lines of progress: the first after ``FIRST_SECONDS``, further ones every ``PLAIN_SECONDS``."""
 
@@ -97,28 +75,23 @@ class Pace:
 
 @contextmanager
 def bar(title: str) -> Iterator[Callable[[float], None]]:
-    """Shows progress on the error stream: a bar on a terminal, otherwise a line from time to time.
+    """Shows progress on the error stream: a bar on a terminal, otherwise a line a minute.
 
     Yields a function that takes the share done, 0 to 1.
     """
-    from rich.console import Console  # late, as above
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        clock, pace = Clock(), Pace()
+    if not sys.stderr.isatty():
+        start, pace = time.monotonic(), Pace()
 
         def line(share: float) -> None:
             if 0 < share < 1 and pace.due():
-                clock.share = share
-                console.print(f"{title} {share:.0%}  {clock.left()}", markup=False, soft_wrap=True)
+                left = tqdm.format_interval((time.monotonic() - start) * (1 - share) / share)
+                print(f"{title} {share:.0%}, {left} left", file=sys.stderr)
 
         yield line
         return
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task(title, total=1.0)
-        yield lambda share: shown.update(task, completed=share)
+    layout = "{desc} {percentage:.0f}% {bar:30} {remaining} left"
+    with tqdm(desc=title, total=1.0, leave=False, miniters=0, bar_format=layout) as shown:
+        yield lambda share: shown.update(share - shown.n)
 
 
 def is_number(text: str) -> bool:

@@ -33,15 +33,13 @@ class UserError(Exception):
         line = f"{self.key}: {self.text}" if self.key else self.text
         return f"{line.rstrip('.')}. {self.hint}".strip() if self.hint else f"{line.rstrip('.')}."
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restore, (type(self), self.__dict__)
-
 
 class UserErrors(UserError):
     """Several errors, shown together, a line each."""
 
     def __init__(self, errors: Sequence[UserError]) -> None:
         super().__init__("several errors")
+        self.args = (errors,)  # with which a copy in another process is made
         self._errors = tuple(single for error in errors for single in error.errors)
 
     @property
@@ -103,9 +101,3 @@ def rename_keys(**names: str) -> Iterator[None]:
             first, dot, rest = single.key.partition(".")
             single.key = f"{names.get(first, first)}{dot}{rest}"
         raise
-
-
-def _restore(kind: type[UserError], state: dict[str, object]) -> UserError:
-    error = kind.__new__(kind)
-    error.__dict__.update(state)
-    return error

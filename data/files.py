@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -48,20 +48,19 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
     Where ``folder`` is a link, the folder that it leads to is replaced.
     """
-    folder = Path(os.path.realpath(folder))
+    folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished, old = _temporary(folder), _temporary(folder)
     unfinished.mkdir()
     try:
         yield unfinished
-        for path in (*unfinished.rglob("*"), unfinished):
-            if path.is_file():
-                path.chmod(unfinished.stat().st_mode & 0o666)  # some libraries make private files
-            _sync(path)
+        for path in filter(Path.is_file, unfinished.rglob("*")):
+            path.chmod(unfinished.stat().st_mode & 0o666)  # some libraries make private files
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
         if folder.exists():
             folder.replace(old)
         unfinished.replace(folder)
-        _sync(folder.parent)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
@@ -111,6 +110,22 @@ _Loader.add_implicit_resolver(  # PyYAML takes a float without a dot for text
 )
 
 
+def build_once(folder: Path, build: Callable[[Path], object]) -> None:
+    """Builds ``folder`` if there is none; another process that needs it waits.
+
+    Args:
+        folder: the folder, complete as soon as it is there.
+        build: fills a folder beside it; after a kill or an error, the next call gets this folder again.
+    """
+    unfinished = folder.with_name(f"{folder.name}.part")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_name(f"{folder.name}.lock")):
+        if not folder.exists():
+            unfinished.mkdir(exist_ok=True)
+            build(unfinished)
+            unfinished.rename(folder)
+
+
 @contextmanager
 def lock_folder(folder: Path, use: str) -> Iterator[None]:
     """Locks ``folder``, created if needed, against other processes with this use; removes it if it stays empty.
@@ -141,12 +156,3 @@ def lock_folder(folder: Path, use: str) -> Iterator[None]:
 def _temporary(path: Path) -> Path:
     """Returns a new path for a hidden file or folder beside ``path``."""
     return path.with_name(f".{path.name}.{token_hex(4)}.part")
-
-
-def _sync(path: Path) -> None:
-    """Waits until a file or the entries of a folder are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Any, Protocol
 
 import numpy as np
@@ -53,10 +53,13 @@ class Batches(Dataset[Batch], ABC):
     def fixed(self, n_batches: int) -> list[Batch]:
         """Returns ``n_batches`` (of each task) that are the same for every seed and step, for measurements."""
 
+    def expected(self, measure: Callable[[Batch], float], n_batches: int) -> float:
+        """Estimates the mean of ``measure`` over micro-batches, from ``fixed``, which has units of all lengths."""
+        return fmean(map(measure, self.fixed(n_batches)))
+
     def mean_tokens(self, n_batches: int) -> float:
-        """Estimates the tokens of a micro-batch: the mean over ``fixed``, which has documents of all lengths."""
-        batches = self.fixed(n_batches)
-        return sum(batch.n_tokens for batch in batches) / len(batches)
+        """Estimates the tokens of a micro-batch from ``n_batches`` of each task."""
+        return self.expected(lambda batch: batch.n_tokens, n_batches)
 
     def __getitem__(self, step: int) -> Batch:
         return self.batch(step)
@@ -96,10 +99,8 @@ class MultiTaskLoader(Batches):
     def __init__(self, loaders: Mapping[str, Loader], task_at: Callable[[int], str]) -> None:
         self.loaders = loaders
         self.task_at = task_at
-        self._names = list(loaders)
-        self._places = array("B")  # of each micro-batch: place of its task in ``_names``,
-        self._numbers = array("i")  # and its number within that task
-        self._counts = [0] * len(loaders)
+        self._counts = dict.fromkeys(loaders, 0)
+        self._batches: list[tuple[str, int]] = []  # of each micro-batch: its task, and its number within that task
 
     @property
     def batches_per_epoch(self) -> int:
@@ -107,20 +108,20 @@ class MultiTaskLoader(Batches):
         return sum(loader.batches_per_epoch for loader in self.loaders.values())
 
     def batch(self, step: int) -> Batch:
-        while len(self._numbers) <= step:
-            place = self._names.index(self.task_at(len(self._numbers)))
-            self._places.append(place)
-            self._numbers.append(self._counts[place])
-            self._counts[place] += 1
-        return self.loaders[self._names[self._places[step]]].batch(self._numbers[step])
+        while len(self._batches) <= step:
+            name = self.task_at(len(self._batches))
+            self._batches.append((name, self._counts[name]))
+            self._counts[name] += 1
+        name, number = self._batches[step]
+        return self.loaders[name].batch(number)
 
     def fixed(self, n_batches: int) -> list[Batch]:
         return [batch for loader in self.loaders.values() for batch in loader.fixed(n_batches)]
 
-    def mean_tokens(self, n_batches: int) -> float:
+    def expected(self, measure: Callable[[Batch], float], n_batches: int) -> float:
         """Averages the loaders' means, weighted by their share of the micro-batches."""
         steps = Counter(map(self.task_at, range(COUNTED_STEPS)))
-        means = [count * self.loaders[name].mean_tokens(n_batches) for name, count in steps.items()]
+        means = [count * self.loaders[name].expected(measure, n_batches) for name, count in steps.items()]
         return sum(means) / COUNTED_STEPS
 
 
@@ -213,17 +214,15 @@ class Loader(Batches):
     def fixed(self, n_batches: int) -> list[Batch]:
         """Returns ``n_batches``, or as many as there are, that are the same for every seed and step.
 
-        If the documents do not fill a batch, one smaller batch is returned.
+        If the documents do not fill a batch, one smaller batch is returned, of which the processes take shares
+        that may differ by a row.
 
         Raises:
-            UserError: if there are fewer than ``least`` documents, or than processes.
+            UserError: if there are fewer than ``least`` documents (or a batch), or than processes.
         """
-        size = min(self.batch_size, len(self.indices) // self.world * self.world)
-        if size < min(self.least, self.batch_size):
-            raise UserError(
-                f"the held-out part has {len(self.indices)} usable {self.units}, a measurement needs "
-                f"{max(self.least, self.world)}"
-            )
+        size, least = min(self.batch_size, len(self.indices)), max(min(self.least, self.batch_size), self.world)
+        if size < least:
+            raise UserError(f"the held-out part has {size} usable {self.units}, a measurement needs {least}")
         rng = generator(FIXED, 0, 0, *self.stream)
         order = self._runs(rng, size, 0) if self.contiguous else rng.permutation(self.indices)
         count = min(n_batches, len(self.indices) // size)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # nltk takes long to import, and most importers of this modul
     from nltk.tokenize.punkt import PunktSentenceTokenizer
 
 TRAINING_CHARACTERS = 2_000_000  # Punkt finds the frequent abbreviations in much less
-Splitter = Callable[[str], list[str]]  # picklable, so that other processes can split too
+Splitter = Callable[[str], list[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ def splitter(texts: Callable[[], Iterable[str]]) -> Splitter:
 
     The splitter returns the sentences of a text in order; only the white space between them is lost.
     """
-    return _Split(_installed() or _trained(texts()))
+    return _without_clock()((_installed() or _trained(texts())).tokenize)
 
 
 def split_sentences(texts: Iterable[str], *, limit: int | None = None) -> list[str]:
@@ -76,15 +76,6 @@ def _without_clock() -> Iterator[None]:
         yield
     finally:
         redos.DEFAULT_TIMEOUT = before
-
-
-@dataclass(frozen=True)
-class _Split:
-    punkt: PunktSentenceTokenizer
-
-    @_without_clock()
-    def __call__(self, text: str) -> list[str]:
-        return self.punkt.tokenize(text)
 
 
 @_without_clock()

@@ -1,332 +1,436 @@
-"""Token stores: a corpus tokenised once, in documents or in sentences, as token ids in a file.
+"""Token tables: text that is tokenised once, as token ids on disk.
 
-    store = prepare(source, tokenizer, cache=Path(".cache/stores"))    makes the files, or finds them
-    train = store.select("train", min_tokens=64)                       numbers of the usable documents
-    ids = store[train.indices[0]]                                      token ids of one of them
+    table = prepare(source, tokenizer, cache=Path(".cache/stores"))    builds the files, or opens them
+    train = table.select("train", min_tokens=64)                       numbers of the usable units
+    ids = table[train.indices[0]]                                      token ids of one of them
 
-Whether a unit is held out depends only on its document: on the part that the source assigns to it, else on a hash.
-The index keeps both, so the documents of a corpus and their sentences are divided in the same way.
+A unit is a document, a sentence of a document, or a pair of texts. Its part is the one that the source assigns to
+its document, else a hash of the document decides; so the documents of a corpus and their sentences are divided in
+the same way.
+
+A file holds the token ids of each column; an index, which is memory-mapped, describes the units. Token ids are
+read unit by unit, because the pages of a map would stay in resident memory.
 """
 
 from __future__ import annotations
 
-import heapq
-import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import islice
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from tokenizers import Tokenizer
 
-from data.errors import UserError
-from data.files import atomic_write, write_json
-from data.mapped import META, PARTS, ColumnWriter, MappedStore, cached, entry
-from data.selection import Selection, repeated, varied
-from data.sentences import Sentences, splitter, splitter_kind
-from data.sources.base import (
-    PART_NAMES,
-    Document,
-    Part,
-    Source,
-    fingerprint,
-    normalise,
-    order_hash,
-    part_of,
-    split_hash,
-    threshold,
-)
-from data.tokenising import (
-    CHUNK_CHARACTERS,
-    PARAGRAPHS,
-    SENTENCE,
-    Chunk,
-    Rate,
-    Tokenise,
-    plain_tokenise,
-    tokenised,
-)
+from data.errors import UserError, reading
+from data.files import build_once, read_json, write_json
+from data.sentences import Sentences, Splitter, splitter, splitter_kind
+from data.sources import base
+from data.sources.base import Example, Part, Source, normalise
+from data.tokenizer import is_byte_level, plain_backend
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-SpeedProgress = Callable[[int, int | None, str], None]  # called with (documents done, in all or None, speed)
-FORMAT = "2"  # version of the files below and of the normalisation; part of every fingerprint
-SENTENCE_FORMAT = "1"  # version of the fields that only stores of sentences have
+FORMAT = "3"  # version of the files below and of the normalisation; part of every fingerprint
+META, HELD_OUT, UNITS = "meta.json", "held_out.json", "units.bin"
+PART_UNITS = 1_000_000  # units after which a killed build can continue
+CHUNK_CHARACTERS = 1 << 20  # of the texts that are tokenised together
 HELD_OUT_DOCUMENTS = 2000  # whose text is kept for evaluation
-HELD_OUT_CHARACTERS = 1 << 26  # of their texts together; longer texts are cut to their beginnings
-_FIELDS = (("order", "<u8"), ("part", "u1"))
-ENTRY, SENTENCE_ENTRY = entry(1, *_FIELDS), entry(1, *_FIELDS, *SENTENCE.descr)
+HELD_OUT_CHARACTERS = 1 << 26  # of these texts together
+MOST_COUNTED = 400_000  # units; the tokens of more change their distribution little
+PARTS: tuple[Part | None, ...] = (None, "train", "dev")  # codes of a unit's ``part``
+PARAGRAPHS = "\n"  # separates the paragraphs of a text that is to be split into sentences
+UNIT = np.dtype(
+    [
+        ("split", "<u8"),  # hash that decides the part
+        ("order", "<u8"),  # hash that decides the fractions
+        ("part", "u1"),
+        ("document", "<u4"),
+        ("label", "<i2"),  # -1: none
+        ("repeats", "<u2"),
+        ("text", "<u8"),  # hash of the first text
+        ("words", "<u4"),  # of the first text, between blanks
+        ("distinct", "?"),  # whether the last text has two different tokens
+        ("lengths", "<u4", (2,)),  # tokens of each text
+    ]
+)
+Progress = Callable[[int, int | None], None]  # called with examples done, and in all (None: unknown)
 
 
-class TokenStore(MappedStore):
-    """The token ids of n units (documents or sentences), read from disk on access.
+class Pair(NamedTuple):
+    """Content token ids of two texts, of shapes (n,) and (m,), and the number of their class, if any."""
 
-    Args:
-        folder: made by ``prepare``.
-        fraction, dev_fraction: attributes of the source; neither is stored in the files.
-        sentences: rules by which ``select`` chooses sentences; None: the units are documents.
+    first: np.ndarray
+    second: np.ndarray
+    label: int | None
+
+
+class Selection(NamedTuple):
+    """Usable units of one part.
 
     Attributes:
-        fingerprint: hexadecimal digest of text, tokenizer, normalisation and unit together.
-        vocab_size: number of ids of the tokenizer.
-        lengths: content tokens of each unit, of shape (n,), int64.
-
-    Raises:
-        UserError: if files are missing, or their lengths do not match the index.
+        indices: numbers of the units in the table, ascending, of shape (n,), int64. A unit that occurs several
+            times in an epoch is repeated.
+        left_out: number of other units of the part by the first reason that holds: "too short", "too long",
+            "of one token", "repeated", "without neighbours", "without continuation".
     """
 
-    def __init__(
+    indices: np.ndarray
+    left_out: Mapping[str, int]
+
+    def narrowed(self, usable: np.ndarray, why: str) -> Selection:
+        """Leaves out further units.
+
+        Args:
+            usable: mask of the table's units that stay, of shape (n,), bool.
+            why: the reason, for ``left_out``.
+        """
+        kept = usable[self.indices]
+        count = len(np.unique(self.indices[~kept]))
+        return Selection(self.indices[kept], {**self.left_out, why: count} if count else self.left_out)
+
+
+@dataclass(eq=False)
+class TokenTable:
+    """The token ids of n units in c columns, read from disk on access.
+
+    Args:
+        folder: built by ``prepare``.
+        fraction, dev_fraction: attributes of the source, which the files do not depend on.
+        sentences: rules by which ``select`` chooses sentences; None: the units are documents or pairs.
+
+    Attributes:
+        fingerprint: hexadecimal digest of text, tokenizers, normalisation and unit together.
+        vocab_size: number of ids of the first column's tokenizer.
+        lengths: content tokens of each unit, of shape (n, c), int64.
+        documents: number of each unit's document, of shape (n,), ascending.
+        labels: class of each unit, of shape (n,); -1 where there is none.
+        skipped: number of the source's examples that were left out, by reason.
+
+    Raises:
+        UserError: if the files cannot be read.
+    """
+
+    folder: Path
+    fraction: float = 1.0
+    dev_fraction: float = 0.05
+    sentences: Sentences | None = None
+
+    def __post_init__(self) -> None:
+        folder = self.folder
+        with reading("token table", folder):
+            meta = read_json(folder / META)
+            self.fingerprint: str = meta["fingerprint"]
+            self._vocab_sizes: list[int] = meta["vocab_sizes"]
+            self.skipped: dict[str, int] = meta["skipped"]
+            self.vocab_size, columns = self._vocab_sizes[0], len(self._vocab_sizes)
+            self._units = np.memmap(folder / UNITS, UNIT, "r", shape=(meta["units"],)).view(np.ndarray)
+            self._files = [(folder / name).open("rb", buffering=0) for name in _names(columns)]
+        self.lengths = self._units["lengths"][:, :columns].astype(np.int64)
+        self._ends = np.cumsum(self.lengths, axis=0)
+        self.documents: np.ndarray = self._units["document"]
+        self.labels: np.ndarray = self._units["label"]
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a worker opens the files itself
+        return TokenTable, (self.folder, self.fraction, self.dev_fraction, self.sentences)
+
+    def __len__(self) -> int:
+        return len(self._units)
+
+    def __getitem__(self, i: int) -> Any:
+        """Returns the content ids of unit ``i``, of shape (lengths[i],), read-only; of two columns, a ``Pair``."""
+        if len(self._files) == 1:
+            return self._ids(i, 0)
+        label = int(self.labels[i])
+        return Pair(self._ids(i, 0), self._ids(i, 1), None if label < 0 else label)
+
+    def select(
         self,
-        folder: Path,
+        part: Part,
         *,
-        fraction: float = 1.0,
-        dev_fraction: float = 0.05,
-        sentences: Sentences | None = None,
-    ) -> None:
-        self.fraction = fraction
-        self.sentences = sentences
-        super().__init__(folder, dev_fraction=dev_fraction, fraction=fraction, sentences=sentences)
-        if not (folder / "held_out.jsonl").exists():
-            raise UserError("not a readable token store (no held_out.jsonl): delete it", key=str(folder))
-        self.vocab_size: int = self._meta["vocab_size"]
-        self.lengths = self._lengths[:, 0]
-
-    def _layout(self, meta: Mapping[str, Any]) -> tuple[int, np.dtype, Mapping[str, np.dtype]]:
-        entries = ENTRY if self.sentences is None else SENTENCE_ENTRY
-        return meta.get("units", meta["documents"]), entries, {"ids.bin": np.dtype(meta["dtype"])}
-
-    def __getitem__(self, i: int) -> np.ndarray:
-        """Returns the content ids of unit ``i``, of shape (lengths[i],), read-only."""
-        return self.cells(i)[0]
-
-    @property
-    def documents(self) -> np.ndarray:
-        """Number of each unit's document, of shape (n,), ascending: the sentences of a document are adjacent."""
-        return np.arange(len(self)) if self.sentences is None else self._index["document"]
-
-    def select(self, part: Part, *, min_tokens: int = 1, different_tokens: bool = False) -> Selection:
+        min_tokens: int = 1,
+        different_tokens: bool = False,
+        rules: Sentences | None = None,
+    ) -> Selection:
         """Selects the usable units of a part; in the training part, only those in the source's ``fraction``.
 
-        Smaller fractions are subsets of larger ones. Of a repeated sentence, the copy in the document of lowest
-        hash is kept, so that every fraction with a copy has this one.
+        Smaller fractions are subsets of larger ones. Of a repeated document or sentence one copy is selected, that
+        in the document of lowest hash, so that every fraction with a copy has this one; and none is held out that
+        is also in the training part. Pairs may repeat.
 
         Args:
             part: "train" or "dev".
-            min_tokens: least number of tokens of a unit.
-            different_tokens: whether a unit must have at least two different tokens.
+            min_tokens: fewest tokens of a usable text.
+            different_tokens: whether a unit must have two different tokens.
+            rules: rules for sentences; None: those of the table.
 
         Raises:
             UserError: if no unit is usable.
         """
-        inside = self.in_part(part)
+        rules, units = rules or self.sentences, self._units
+        inside = self._in_part(part)
         if part == "train":
-            inside &= self._index["order"] < threshold(self.fraction)
+            inside &= units["order"] < base.threshold(self.fraction)
         usable = inside.copy()
         left_out: dict[str, int] = {}
 
         def leave_out(why: str, which: np.ndarray) -> None:
-            which = which & usable
-            if count := int(which.sum()):
+            if count := int((which & usable).sum()):
                 left_out[why] = left_out.get(why, 0) + count
                 usable[which] = False
 
-        rules = self.sentences
-        leave_out("too short", self.lengths < min_tokens)
+        leave_out("too short", self.lengths.min(axis=1) < min_tokens)
         if rules is not None:
-            leave_out("too short", self._index["words"] < rules.min_words)
-            leave_out("too long", self._index["words"] > rules.max_words)
+            leave_out("too short", units["words"] < rules.min_words)
+            leave_out("too long", units["words"] > rules.max_words)
         if different_tokens:
-            leave_out("of one token", ~varied(self._columns[0], self.lengths))
-        if rules is not None and rules.unique:
-            besides = self.in_part("train") if part == "dev" else None  # no dev sentence is also in training
-            leave_out("repeated", repeated(self._index["text"], self._index["order"], usable, besides))
+            leave_out("of one token", ~units["distinct"])
+        if len(self._files) == 1 and (rules is None or rules.unique):
+            reserved = self._in_part("train") if part == "dev" else None
+            leave_out("repeated", duplicates(units["text"], units["order"], usable, reserved))
         indices = np.flatnonzero(usable)
         if not len(indices):
-            raise self._none_usable(part, inside, min_tokens, left_out)
+            reasons = "".join(f"{count:,} {why}, " for why, count in left_out.items())
+            longest = self.lengths[inside].max(initial=0)
+            raise UserError(
+                f"none of {inside.sum():,} {base.PART_NAMES[part]} texts can be used ({reasons}the longest has "
+                f"{longest:,} tokens, {min_tokens:,} are needed)",
+                key="corpus",
+            )
+        if part == "train":
+            indices = np.repeat(indices, units["repeats"][indices])
         return Selection(indices, left_out)
+
+    def token_counts(self, indices: np.ndarray, *, column: int = 0, most: int | None = None) -> np.ndarray:
+        """Counts each token id in some units; of more than ``MOST_COUNTED``, in that many, evenly spaced.
+
+        Args:
+            indices: numbers of the units, of shape (n,).
+            column: the column that is counted.
+            most: number of tokens at the beginning of a unit that are counted; None: all.
+
+        Returns:
+            Counts of shape (vocabulary size of the column,), int64.
+        """
+        if len(indices) > MOST_COUNTED:
+            indices = indices[np.linspace(0, len(indices) - 1, MOST_COUNTED).astype(np.int64)]
+        counts = np.zeros(self._vocab_sizes[column], np.int64)
+        for first in range(0, len(indices), 10_000):
+            rows = [self._ids(i, column)[:most] for i in indices[first : first + 10_000].tolist()]
+            counts += np.bincount(np.concatenate(rows), minlength=len(counts))
+        return counts
 
     def held_out_texts(self) -> list[str]:
         """Returns the normalised texts of up to 2,000 different dev documents, in random order.
 
         If they have more than 64 million characters together, the longest are cut to their beginnings.
         """
-        texts = []
-        with (self.folder / "held_out.jsonl").open(encoding="utf-8") as lines:
-            for line in lines:
-                document = json.loads(line)
-                if part_of(document["part"], document["split"], self.dev_fraction) == "dev":
-                    texts.append(document["text"])
-        return texts
+        return [
+            text
+            for split, _, part, text in sorted(read_json(self.folder / HELD_OUT), key=itemgetter(1))
+            if base.part_of(PARTS[part], split, self.dev_fraction) == "dev"
+        ]
 
-    def _none_usable(
-        self, part: Part, inside: np.ndarray, min_tokens: int, left_out: Mapping[str, int]
-    ) -> UserError:
-        kind = f"{PART_NAMES[part]} {'document' if self.sentences is None else 'sentence'}"
-        if not inside.any():
-            shares = f"dev_fraction={self.dev_fraction:g}, fraction={self.fraction:g}"
-            return UserError(f"no {kind} ({len(self):,} in all, {shares})", key="corpus")
-        reasons = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
-        longest = int(self.lengths[inside].max())
-        return UserError(
-            f"no {kind} can be used ({reasons}; the longest has {longest:,} tokens, {min_tokens:,} are needed)",
-            key="corpus",
-        )
+    def _in_part(self, part: Part) -> np.ndarray:
+        assigned, low = self._units["part"], self._units["split"] < base.threshold(self.dev_fraction)
+        return (assigned == PARTS.index(part)) | ((assigned == 0) & (low if part == "dev" else ~low))
+
+    def _ids(self, i: int, column: int) -> np.ndarray:
+        dtype, length = _id_dtype(self._vocab_sizes[column]), int(self.lengths[i, column])
+        start = int(self._ends[i, column]) - length
+        # pread, not read: after a fork, processes share the file's position.
+        content = os.pread(self._files[column].fileno(), length * dtype.itemsize, start * dtype.itemsize)
+        return np.frombuffer(content, dtype, length)
+
+
+def duplicates(
+    texts: np.ndarray, order: np.ndarray, usable: np.ndarray, reserved: np.ndarray | None = None
+) -> np.ndarray:
+    """Returns a mask of the usable units that repeat the text of another unit, of shape (n,), bool.
+
+    Of equal texts a reserved unit is kept if there is one, else that of lowest ``order``, then the first.
+
+    Args:
+        texts: hashes of the texts, of shape (n,).
+        order: priorities of the units, of shape (n,).
+        usable: mask of shape (n,), bool.
+        reserved: mask of other units (the training part, for held-out ones), of shape (n,), bool.
+    """
+    scope = np.flatnonzero(usable if reserved is None else usable | reserved)
+    scope = scope[np.lexsort((order[scope], usable[scope]))]
+    _, first = np.unique(texts[scope], return_index=True)
+    result = usable.copy()
+    result[scope[first]] = False
+    return result
 
 
 def prepare(
     source: Source,
     tokenizer: PreTrainedTokenizerFast,
     *,
+    second: PreTrainedTokenizerFast | None = None,
     cache: Path,
     sentences: Sentences | None = None,
-    workers: int | None = None,
-    progress: SpeedProgress | None = None,
-) -> TokenStore:
-    """Returns the token store of ``source`` under ``tokenizer``; makes its files if ``cache`` lacks them.
+    progress: Progress = lambda done, total: None,
+) -> TokenTable:
+    """Returns the token table of ``source``; builds its files if ``cache`` lacks them.
 
-    White space is normalised, units of a byte-level BPE get one leading blank, and no special token is added.
-    Memory does not grow with the text. A second process that needs the same store waits for the first. If a
-    process is killed, the next one continues from the last finished shard, and the files are the same to the byte.
+    White space is normalised, texts for a byte-level BPE get one leading blank, and no special token is added.
+    Memory does not grow with the text. Another process that needs the same table waits for the first. After a
+    kill, the next build continues after the last whole million of units; the files are the same to the byte.
 
-    Documents are split into sentences before they are lower-cased, and no sentence crosses a blank line. One store
+    Documents are split into sentences before they are lower-cased, and no sentence crosses a blank line. One table
     serves all rules of ``Sentences`` except ``split``.
 
     Args:
-        source: the corpus.
+        source: documents or pairs of texts.
         tokenizer: a Hugging Face fast tokenizer; it is not changed.
-        cache: folder of all stores.
-        sentences: rules for sentences as units; None: the units are documents.
-        workers: processes that split and tokenise; 0: this process; None: one per core (at most 16), or 0 if the
-            corpus is small.
-        progress: called with (documents done, documents in all or None, speed and time left as text).
+        second: tokenizer of the second texts; None: ``tokenizer``.
+        cache: folder of all tables.
+        sentences: rules for sentences as units; None: documents or pairs are the units.
+        progress: called with (examples done, in all), the latter estimated, or None where it cannot be.
 
     Raises:
-        UserError: if the corpus is empty, the folder cannot be written, or the store in it is damaged.
+        UserError: if the source has no text.
     """
-    tokenise, vocab_size = plain_tokenise(tokenizer)
-    tokenise = replace(tokenise, lowercase=source.lowercase, sentences=sentences is not None)
-    unit = []
-    if sentences is not None:
-        unit = [f"sentences {SENTENCE_FORMAT} {splitter_kind() if sentences.split else 'whole'}"]
-    rules = f"{tokenise.blank} {source.lowercase}"
-    key = fingerprint(FORMAT, source.fingerprint, tokenise.tokenizer, rules, *unit)
-
-    def make(unfinished: Path) -> None:
-        split = None
-        if sentences is not None and sentences.split:
-            texts = (normalise(document.text) for document in source.documents())
-            split = splitter(lambda: texts)
-        _make(unfinished, key, source, replace(tokenise, split=split), vocab_size, workers, progress)
-
-    folder = cached(cache, key, make)
-    return TokenStore(folder, fraction=source.fraction, dev_fraction=source.dev_fraction, sentences=sentences)
+    backends = [plain_backend(each) for each in (tokenizer, second or tokenizer)[: source.columns]]
+    split = sentences is not None and sentences.split
+    rules = [str(source.lowercase), f"sentences {splitter_kind()}" if split else "whole"]
+    key = base.fingerprint(FORMAT, source.fingerprint, *rules, *[backend.to_str() for backend in backends])
+    build_once(cache / key, lambda folder: _build(folder, key, source, split, backends, progress))
+    return TokenTable(cache / key, source.fraction, source.dev_fraction, sentences)
 
 
-def _make(
+def _build(
     folder: Path,
     key: str,
     source: Source,
-    tokenise: Tokenise,
-    vocab_size: int,
-    workers: int | None,
-    progress: SpeedProgress | None,
+    split: bool,
+    backends: Sequence[Tokenizer],
+    progress: Progress,
 ) -> None:
-    """Fills ``folder`` with the files of a store, or completes those that a killed process has left."""
-    with ColumnWriter(folder, ["ids.bin"]) as writer:
-        done = writer.state or {"documents": 0, "empty": 0, "held_out": {}}
-        documents, empty, held_out = done["documents"], done["empty"], _HeldOut(**done["held_out"])
-        rate = Rate(documents + empty, writer.ends[0])
-        unread = islice(source.documents(), documents + empty, None)
-        for chunk, rows in tokenised(_chunks(unread, tokenise.split is not None), tokenise, workers):
-            entries = np.zeros(len(rows.lengths), ENTRY if rows.sentences is None else SENTENCE_ENTRY)
-            owners = np.arange(len(entries)) if rows.sentences is None else rows.sentences["document"]
-            for column, name in enumerate(("split", "order", "part")):
-                entries[name] = np.array([hashes[column] for hashes in chunk.entries], ENTRY[name])[owners]
-            if rows.sentences is not None:
-                for name in SENTENCE.names or ():
-                    entries[name] = rows.sentences[name]
-                entries["document"] += documents
-            for hashes, text in zip(chunk.entries, chunk.texts, strict=True):
-                text = text.replace(PARAGRAPHS, " ")
-                held_out.add(*hashes, text.lower() if source.lowercase else text)
-            documents, empty = documents + len(chunk.texts), empty + chunk.empty
-            state = {"documents": documents, "empty": empty, "held_out": held_out.state()}
-            writer.write(entries, [(rows.ids, rows.lengths)], state)
-            if progress:
-                read = documents + empty
-                share = read / source.total if source.total else source.share_read
-                progress(read, source.total, rate(read, writer.ends[0], share))
-    [tokens] = writer.ends
-    if not tokens:
-        raise UserError(f"{source.name} has no text (empty documents: {empty:,})", key="corpus")
-    held_out.write(folder / "held_out.jsonl")
-    meta = {"fingerprint": key, "documents": documents, "units": writer.count, "tokens": tokens}
-    write_json(folder / META, {**meta, "vocab_size": vocab_size, "dtype": tokenise.dtype.str})
+    """Fills ``folder``, after the last whole part of a killed build if any."""
+    sizes = [max(backend.get_vocab().values()) + 1 for backend in backends]
+    state: dict[str, Any] = {"fingerprint": key, "vocab_sizes": sizes, "documents": 0, "units": 0}
+    held_out: list[list[Any]] = []
+    lower = str.lower if source.lowercase else str
+    divide = splitter(lambda: (example.texts[0] for example in source.read())) if split else None
+    with ExitStack() as stack:
+        names = (*_names(len(sizes)), UNITS)
+        files = [stack.enter_context((folder / name).open("ab")) for name in names]
+        if (folder / META).exists():
+            state, held_out = read_json(folder / META), read_json(folder / HELD_OUT)
+        for file, size in zip(files, state.get("sizes", [0] * len(files)), strict=True):
+            file.truncate(size)
+
+        def save() -> None:
+            for file in files:
+                file.flush()
+            write_json(folder / HELD_OUT, held_out)
+            written = {"sizes": [file.tell() for file in files], "skipped": source.skipped}
+            write_json(folder / META, state | written)
+
+        examples = source.read(_normalise_paragraphs if split else None)
+        for chunk in _chunks(islice(examples, state["documents"], None)):
+            texts, units, documents = _units(chunk, divide, lower, state["documents"])
+            for i, (backend, size) in enumerate(zip(backends, sizes, strict=True)):
+                ids = _tokenise(backend, [row[i] for row in texts])
+                units["lengths"][:, i] = list(map(len, ids))
+                units["distinct"] = [len(set(row)) > 1 for row in ids]
+                files[i].write(np.fromiter(chain.from_iterable(ids), _id_dtype(size)).tobytes())
+            files[-1].write(units.tobytes())
+            held_out = _keep_held_out([*held_out, *documents])
+            whole = state["units"] // PART_UNITS
+            state["documents"] += len(chunk)
+            state["units"] += len(units)
+            if state["units"] // PART_UNITS > whole:
+                save()
+            done, share = state["documents"] + source.skipped.total(), source.share_read
+            progress(done, source.total or (round(done / share) if share else None))
+        save()
+    if not state["units"]:
+        raise UserError(f"{source.name} has no text (skipped: {dict(source.skipped)})", key="corpus")
 
 
-def _chunks(documents: Iterable[Document], paragraphs: bool) -> Iterator[Chunk]:
-    """Normalises ``documents`` and groups them into chunks; ``paragraphs``: keeps their paragraphs apart."""
-    chunk, size = Chunk(), 0
-    for document in documents:
-        text = normalise(document.text)
-        if not text:
-            chunk.empty += 1
-            continue
-        hashes = (split_hash(document.group, text), order_hash(text), PARTS.index(document.part))
-        chunk.entries.append(hashes)
-        if paragraphs:
-            parts = map(normalise, re.split(r"\n\s*\n", document.text))
-            chunk.texts.append(PARAGRAPHS.join(filter(None, parts)))
-        else:
-            chunk.texts.append(text)
-        size += len(text)
+def _chunks(examples: Iterable[Example]) -> Iterator[list[Example]]:
+    chunk, size = list[Example](), 0
+    for example in examples:
+        chunk.append(example)
+        size += sum(map(len, example.texts))
         if size >= CHUNK_CHARACTERS:
             yield chunk
-            chunk, size = Chunk(), 0
-    yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
-class _HeldOut:
-    """Keeps ``HELD_OUT_DOCUMENTS`` texts: the source's own dev documents first, then those of lowest split hash.
+def _units(
+    chunk: Sequence[Example], split: Splitter | None, lower: Callable[[str], str], first: int
+) -> tuple[list[list[str]], np.ndarray, list[list[Any]]]:
+    """Divides the examples of a chunk into units.
+
+    Args:
+        chunk: examples with normalised texts.
+        split: splits a paragraph into sentences; None: each example is a unit.
+        lower: lower-cases a text, or returns it as it is.
+        first: number of the first example.
+
+    Returns:
+        The texts of each unit; the units, of dtype ``UNIT``, without lengths; and split hash, order hash, code of
+        the part and text of each example's document.
+    """
+    rows, entries, documents = [], [], []
+    for number, example in enumerate(chunk, first):
+        text = example.texts[0].replace(PARAGRAPHS, " ")
+        fields = [base.split_hash(example.group, text), base.order_hash(text), PARTS.index(example.part)]
+        documents.append([*fields, lower(text)])
+        label = -1 if example.label is None else example.label
+        units = [example.texts]
+        if split is not None:
+            units = [(unit,) for paragraph in example.texts[0].split(PARAGRAPHS) for unit in split(paragraph)]
+        for texts in units:
+            row = list(map(lower, texts))
+            rows.append(row)
+            words = row[0].count(" ") + 1
+            entries.append(
+                (*fields, number, label, example.repeats, base.order_hash(row[0]), words, False, (0, 0))
+            )
+    return rows, np.array(entries, UNIT), documents
+
+
+def _keep_held_out(documents: Sequence[list[Any]]) -> list[list[Any]]:
+    """Keeps different texts: those that the source itself holds out first, then those of lowest split hash.
 
     The lowest hashes are held out first, whatever ``dev_fraction`` is. If the texts are too long together, all are
     cut to one length, which is halved until they fit.
-
-    Args:
-        longest, heap: as ``state`` returned them.
     """
+    distinct = {document[1]: document for document in reversed(documents) if PARTS[document[2]] != "train"}
+    kept = sorted(distinct.values(), key=lambda each: (PARTS[each[2]] != "dev", each[:2]))[:HELD_OUT_DOCUMENTS]
+    longest = HELD_OUT_CHARACTERS
+    while sum(min(longest, len(text)) for *_, text in kept) > HELD_OUT_CHARACTERS:
+        longest //= 2
+    return [[*fields, text[:longest]] for *fields, text in kept]
 
-    def __init__(self, longest: int | None = None, heap: Sequence[tuple[int, int, int, str]] = ()) -> None:
-        self._longest = HELD_OUT_CHARACTERS if longest is None else longest
-        self._heap = [(split, order, part, text) for split, order, part, text in heap]
-        self._seen = {-order for _, order, _, _ in self._heap}
 
-    def state(self) -> dict[str, Any]:
-        """Returns the constructor's arguments for an equal object."""
-        return {"longest": self._longest, "heap": self._heap}
+def _normalise_paragraphs(text: str) -> str:
+    return PARAGRAPHS.join(filter(None, map(normalise, re.split(r"\n\s*\n", text))))
 
-    def add(self, split: int, order: int, part: int, text: str) -> None:
-        # A heap drops its smallest item, so hashes are negated: the highest split hash goes first, and documents
-        # that the source itself holds out (0) go last.
-        item = (0 if part == PARTS.index("dev") else -split, -order, part, text[: self._longest])
-        full = len(self._heap) == HELD_OUT_DOCUMENTS
-        if part == PARTS.index("train") or order in self._seen or (full and item < self._heap[0]):
-            return
-        self._seen.add(order)
-        if full:
-            _, dropped, _, _ = heapq.heapreplace(self._heap, item)
-            self._seen.remove(-dropped)
-        else:
-            heapq.heappush(self._heap, item)
-        while sum(len(kept[3]) for kept in self._heap) > HELD_OUT_CHARACTERS:
-            self._longest //= 2
-            self._heap = [(*kept[:3], kept[3][: self._longest]) for kept in self._heap]
 
-    def write(self, path: Path) -> None:
-        with atomic_write(path) as file:
-            for split, _, part, text in sorted(self._heap, key=lambda item: -item[1]):
-                record = {"split": -split, "part": PARTS[part], "text": text}
-                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+def _tokenise(backend: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    blank = " " * is_byte_level(backend)
+    inputs = [f"{blank}{text}" for text in texts]
+    return [encoding.ids for encoding in backend.encode_batch_fast(inputs, add_special_tokens=False)]
+
+
+def _id_dtype(vocab_size: int) -> np.dtype:
+    return np.dtype("<u2" if vocab_size <= 1 << 16 else "<i4")
+
+
+def _names(columns: int) -> list[str]:
+    return [f"ids.{i}.bin" for i in range(columns)]

@@ -1,34 +1,49 @@
-"""Byte-level BPE trained on a corpus, for encoders that start from random weights; tokenizers in folders.
+"""Tokenizers for encoders that start from random weights: byte-level BPE and whole words, trained on a corpus.
 
-Sennrich, Haddow and Birch (2016), section 3.2, over bytes as in Radford et al. (2019), section 2.2; special
-tokens and template as RoBERTa's (Liu et al. 2019).
+BPE: Sennrich, Haddow and Birch (2016), section 3.2, over bytes as in Radford et al. (2019), section 2.2; special
+tokens and template as RoBERTa's (Liu et al. 2019). Words: a word's id is its rank by count in the corpus, after
+the special tokens; whatever is rarer than ``min_count`` or beyond ``vocab_size`` is "<unk>".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from filelock import FileLock
 from pydantic import Field
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 
 from data.errors import UserError, reading
-from data.files import atomic_folder
+from data.files import build_once
 from data.sources.base import fingerprint
+from data.vocabulary import PARTED_NOT, WORDS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 SPECIAL = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
-START, PAD, END, _ = range(len(SPECIAL))  # their ids in every vocabulary of this module and data.vocabulary
-SAMPLE_BYTES = 20_000_000  # of text; more would change the merges little and take time in proportion
+START, PAD, END, _ = range(len(SPECIAL))  # their ids in every vocabulary of this module
+MASK = "<mask>"
+SAMPLE_BYTES = 20_000_000  # of text for BPE; more would change the merges little and take time in proportion
 MOST_TOKENS = 10_000_000  # of a vocabulary
 # Sizes of a vocabulary: of byte-level BPE, all bytes and <mask> included; of words, <mask> and one word included.
 BytePairs = Annotated[int, Field(ge=256 + len(SPECIAL) + 1, le=MOST_TOKENS)]
 Words = Annotated[int, Field(ge=len(SPECIAL) + 2, le=MOST_TOKENS)]
-VERSION = "1"  # of ``train_bpe``: raise it where the same texts would give another tokenizer
+TokenizerKind = Literal["bpe", "words"]
+VERSIONS = {"bpe": "1", "words": "2"}  # raised where the same texts would give another tokenizer
+_CLEAN = [normalizers.Replace("’", "'"), normalizers.Replace(Regex(PARTED_NOT), "")]
+_SPLIT = pre_tokenizers.Split(Regex(WORDS), behavior="removed", invert=True)
 
 
 def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -> PreTrainedTokenizerFast:
@@ -40,11 +55,8 @@ def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -
         texts: normalised texts.
         vocab_size: number of ids, special tokens and the 256 bytes included (``BytePairs``).
         max_length: positions of the encoder that it is for, special tokens included.
-
-    Raises:
-        UserError: if there is no text.
     """
-    mask = AddedToken("<mask>", lstrip=True, special=True)
+    mask = AddedToken(MASK, lstrip=True, special=True)
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.decoder = decoders.ByteLevel()
@@ -55,57 +67,72 @@ def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(sample(texts), trainer)
+    tokenizer.train_from_iterator(_sample(texts), trainer)
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", END), ("<s>", START), add_prefix_space=True)
     ends = {"cls_token": SPECIAL["bos_token"], "sep_token": SPECIAL["eos_token"]}
-    return fast_tokenizer(tokenizer, max_length, mask_token=mask, add_prefix_space=True, **ends)
+    return _fast(tokenizer, max_length, mask_token=mask, add_prefix_space=True, **ends)
 
 
-def corpus_tokenizer(
-    texts: Callable[[], Iterable[str]],
+def train_words(
+    texts: Iterable[str],
+    *,
     vocab_size: int,
+    min_count: int,
+    lowercase: bool = False,
+    symbols: bool = False,
     max_length: int,
-    cache: Path | None,
-    texts_key: Callable[[], str] | None,
 ) -> PreTrainedTokenizerFast:
-    """Trains a byte-level BPE on ``texts()``, or opens the one cached in ``cache``.
+    """Counts the words of all ``texts`` and makes a tokenizer of the frequent ones.
 
-    ``texts_key()`` stands for the texts, so that they need not be read again; None: they are read and hashed.
-    A second process that asks for the same tokenizer waits for the first.
+    Memory grows only with the number of different words. The same texts give the same tokenizer: words of the
+    same count are in the order of their characters. It reads a curly apostrophe as a straight one, the Billion
+    Word's "don 't" as "don't", and adds no special tokens. "<s>" in the texts is three marks, here and in a
+    token table (data.store). The tokenizer itself, as ``encode`` calls it, takes it for the special token, like
+    every fast tokenizer.
+
+    Args:
+        texts: raw or tokenised, normalised texts.
+        vocab_size: largest number of ids, the five special tokens (0 to 4) included (``Words``).
+        min_count: occurrences that a word needs.
+        lowercase: whether words that differ only in case are one.
+        symbols: whether only blanks separate words, for texts that are not prose ("(NP XX )NP", in trees).
+        max_length: tokens of a sentence that the encoder reads.
+
+    Raises:
+        UserError: if no word is frequent enough.
     """
-    return cached_tokenizer(
-        "bpe",
-        (VERSION, f"{vocab_size} {max_length}"),
-        lambda: train_bpe(texts(), vocab_size=vocab_size, max_length=max_length),
-        texts,
-        texts_key,
-        cache,
+    special = [*SPECIAL.values(), MASK]
+    tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL["unk_token"]))
+    lower = [normalizers.Lowercase()] if lowercase else []
+    tokenizer.normalizer = normalizers.Sequence(lower if symbols else [*_CLEAN, *lower])
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if symbols else _SPLIT
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=vocab_size, min_frequency=min_count, special_tokens=special, show_progress=False
     )
+    tokenizer.train_from_iterator(texts, trainer)
+    if tokenizer.get_vocab_size() == len(special):
+        raise UserError(f"no word of the text occurs {min_count:,} times", key="encoder.min_count")
+    return _fast(tokenizer, max_length, mask_token=AddedToken(MASK, special=True))
 
 
-def cached_tokenizer(
-    kind: str,
-    identity: tuple[str, ...],
+def load_or_train(
+    kind: TokenizerKind,
+    settings: str,
     train: Callable[[], PreTrainedTokenizerFast],
-    texts: Callable[[], Iterable[str]],
-    texts_key: Callable[[], str] | None,
-    cache: Path | None,
+    cache: Path,
+    texts_key: str,
 ) -> PreTrainedTokenizerFast:
-    """Returns ``train()``, cached in ``cache`` under ``kind``, ``identity`` and the texts.
+    """Opens a cached tokenizer; trains it first if it is not in the cache. Other processes wait for it.
 
-    ``texts`` and ``texts_key`` are those of ``corpus_tokenizer``.
+    Args:
+        kind: "bpe" (``train_bpe``) or "words" (``train_words``).
+        settings: the arguments of ``train`` that the tokenizer depends on, besides the texts.
+        train: trains the tokenizer.
+        cache: folder of all tokenizers.
+        texts_key: digest of the texts.
     """
-    if cache is None:
-        return train()
-    names = texts() if texts_key is None else [texts_key()]
-    folder = cache / f"{kind}-{fingerprint(*identity, *names)}"
-    if not folder.is_dir():
-        cache.mkdir(parents=True, exist_ok=True)
-        with FileLock(cache / f"{folder.name}.lock"):
-            if not folder.is_dir():
-                tokenizer = train()
-                with atomic_folder(folder) as unfinished:
-                    tokenizer.save_pretrained(unfinished)
+    folder = cache / f"{kind}-{fingerprint(VERSIONS[kind], settings, texts_key)}"
+    build_once(folder, lambda unfinished: train().save_pretrained(unfinished))
     return load_tokenizer(folder)
 
 
@@ -118,40 +145,13 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     from transformers import PreTrainedTokenizerFast
 
     with reading("tokenizer", folder):
-        if not folder.is_dir():
-            raise FileNotFoundError("there is no such folder")
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-        check_vocabulary(tokenizer, len(tokenizer))
-        if tokenizer.pad_token_id is None:
-            raise ValueError("it has no padding token")
-        return tokenizer
+        return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
 
 
-def check_vocabulary(tokenizer: Any, size: int) -> None:
-    """Refuses a tokenizer without ids, or with ids beyond the ``size`` word vectors of a model.
-
-    Raises:
-        ValueError: if they do not fit.
-    """
-    largest = max([*tokenizer.get_vocab().values(), *tokenizer("a")["input_ids"]], default=-1)
-    if not 0 <= largest < size:
-        raise ValueError(f"its largest token id is {largest}, and there are {size} word vectors")
-
-
-def sample(texts: Iterable[str]) -> Iterator[str]:
-    """Yields the texts that a tokenizer is trained on: the first 20 MB.
-
-    Raises:
-        UserError: if there is nothing in them.
-    """
-    size = 0
-    for text in texts:
-        yield text
-        size += len(text.encode())
-        if size >= SAMPLE_BYTES:
-            break
-    if size == 0:
-        raise UserError("the training part has no text to train a tokenizer on", key="corpus")
+def word_separator() -> Callable[[str], str]:
+    """Returns a function that puts one blank between the words of a text: "I don't." becomes "I do n't ."."""
+    clean = normalizers.Sequence(_CLEAN)
+    return lambda text: " ".join(word for word, _ in _SPLIT.pre_tokenize_str(clean.normalize_str(text)))
 
 
 def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
@@ -168,7 +168,16 @@ def is_byte_level(backend: Tokenizer) -> bool:
     return "ByteLevel" in f"{backend.pre_tokenizer}{backend.decoder}"
 
 
-def fast_tokenizer(tokenizer: Tokenizer, max_length: int, **options: Any) -> PreTrainedTokenizerFast:
+def _sample(texts: Iterable[str]) -> Iterator[str]:
+    size = 0
+    for text in texts:
+        yield text
+        size += len(text.encode())
+        if size >= SAMPLE_BYTES:
+            break
+
+
+def _fast(tokenizer: Tokenizer, max_length: int, **options: Any) -> PreTrainedTokenizerFast:
     """Returns ``tokenizer`` as a Hugging Face tokenizer, with the special tokens ``SPECIAL`` and ``options``."""
     from transformers import PreTrainedTokenizerFast  # slow to import, and rarely needed
 

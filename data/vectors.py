@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 from array import array
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from torchtext import vocab
 
-from data.errors import UserError, reading
+from data.errors import reading
 from data.sources.reading import raw_lines
 
 
@@ -48,60 +49,25 @@ class WordVectors(vocab.Vectors):
 
     def cache(self, name: str, cache: Any, url: Any = None, max_vectors: Any = None) -> None:
         """Reads the file ``name``; called by torchtext's constructor, whose further arguments are not used."""
-        path = Path(name)
         places: dict[str, int] = {}
         numbers = array("f")  # of all words, in one row
-        promised: int | None = None
-        lines = dimension = 0
-        for number, line in raw_lines(path):
-            if number == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)
-                if (header := _header(line)) is not None:
-                    promised, dimension = header
+        dimension = 0
+        with reading("file of word vectors", name):
+            for number, line in raw_lines(Path(name)):
+                word, _, rest = line.removeprefix(codecs.BOM_UTF8).strip(b"\r\n").partition(b" ")
+                row = np.fromstring(rest, dtype=np.float32, sep=" ")
+                if not line.strip() or (number == 1 and word.isdigit() and len(row) == 1):  # "words dimension"
                     continue
-            if not line.strip():
-                continue
-            lines += 1
-            start, _, rest = line.partition(b" ")
-            word = _decoded(start)
-            row = _numbers(rest, f"{path}:{number}")
-            dimension = dimension or len(row)
-            if len(row) != dimension or dimension == 0:
-                raise UserError(f"{len(row)} numbers instead of {dimension or 'any'}", key=f"{path}:{number}")
-            if word and word not in places:
-                places[word] = len(places)
-                numbers.frombytes(row.tobytes())
-        if promised is not None and lines != promised:
-            hint = "Fetch it again, or correct the first line if the file was shortened on purpose."
-            raise UserError(
-                f"{lines:,} words instead of {promised:,}, as its first line says", key=str(path), hint=hint
-            )
-        if not places:
-            raise UserError("no word vectors", key=str(path))
+                dimension = dimension or len(row)
+                if len(row) != dimension or dimension == 0 or not np.isfinite(row).all():
+                    raise ValueError(f"line {number}: not {dimension or 'any'} finite numbers")
+                with suppress(UnicodeDecodeError):
+                    if (text := word.decode()) and text not in places:
+                        places[text] = len(places)
+                        numbers.frombytes(row.tobytes())
+            if not places:
+                raise ValueError("no word vectors")
         self.words = self.itos = list(places)
         self.stoi = places
         self.vectors = torch.frombuffer(numbers, dtype=torch.float32).view(len(places), dimension)
         self.dim = dimension
-
-
-def _header(line: bytes) -> tuple[int, int] | None:
-    """Returns words and dimension if ``line`` is the first one of word2vec's form."""
-    fields = line.split()
-    if len(fields) != 2 or not all(field.isdigit() and len(field) < 19 for field in fields) or int(fields[1]) == 0:
-        return None
-    return int(fields[0]), int(fields[1])
-
-
-def _decoded(word: bytes) -> str | None:
-    try:
-        return word.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-
-
-def _numbers(text: bytes, where: str) -> np.ndarray:
-    with reading("line of a word and numbers, separated by blanks", where):
-        row = np.fromstring(text, dtype=np.float32, sep=" ") if text.strip() else np.empty(0, dtype=np.float32)
-        if not np.isfinite(row).all():
-            raise ValueError("a number is not finite")
-        return row

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from pathlib import Path
 
 from data.display import nearest_model
 from data.errors import UserError, reading
 from encoders.base import Encoder
-from encoders.folder import BUNDLED, MARKER, read_marker
+from encoders.hub import BUNDLED, CHECKPOINTS, bundled
 from encoders.kernels import Precision
+from encoders.saving import MARKER, encoder_class
 
 __all__ = ["BUNDLED", "Encoder", "load"]
 
@@ -38,36 +38,23 @@ def load(
     Raises:
         UserError: if there is no such encoder, it cannot be opened, or it does not support an argument.
     """
-    from encoders import models, starts, transformer  # late, as transformers takes seconds to import
+    from encoders.transformer import Transformer  # late, as transformers takes seconds to import
 
     with reading("encoder", name):
-        folder = starts.CHECKPOINTS / str(name) if str(name) in starts.bundled() else Path(name).expanduser()
+        folder = CHECKPOINTS / str(name) if str(name) in bundled() else Path(name).expanduser()
         encoder: Encoder
-        if (folder / MARKER).is_file():
-            encoder = _encoder_class(folder).load(folder)
-        elif folder.is_dir():
-            encoder = transformer.Transformer.load(folder)
+        if folder.is_dir():
+            kind = encoder_class(folder) if (folder / MARKER).is_file() else Transformer
+            encoder = kind.load(folder)
         else:
-            near = nearest_model(str(name), starts.bundled())
+            near = nearest_model(str(name), bundled())
             if near or not re.fullmatch(HUB_NAME, str(name)):
                 raise UserError("no such encoder", key=str(name), hint=f"Did you mean {near}?" if near else "")
-            encoder = transformer.Transformer(name=str(name), weights="pretrained")
+            encoder = Transformer(name=str(name), weights="pretrained")
         if pooling is not None:
             encoder.pool_by(pooling)
         if layers is not None:
-            if not isinstance(encoder, transformer.Transformer):
-                raise UserError(f"a {type(encoder).__name__} has none to leave out", key=f"layers={layers}")
-            models.keep_layers(encoder.model, layers)
+            encoder.keep_layers(layers)
         encoder = encoder.to(device or "cpu")
         encoder.encode_in(precision)
         return encoder
-
-
-def _encoder_class(folder: Path) -> type[Encoder]:
-    """Returns the class that wrote ``folder``, which must be an encoder of this package; imports nothing else."""
-    name = str(read_marker(folder)["class"])
-    module, _, last = name.rpartition(".")
-    kind = getattr(importlib.import_module(module), last) if re.fullmatch(r"encoders\.[a-z]\w*", module) else None
-    if not (isinstance(kind, type) and issubclass(kind, Encoder)):
-        raise UserError(f"{name} is no encoder of this suite", key=str(folder))
-    return kind

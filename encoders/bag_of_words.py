@@ -7,32 +7,28 @@ SentEval (Conneau and Kiela 2018), ``examples/bow.py``. Weighted means: ``encode
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from data.batch import Tokens
 from data.errors import UserError, reading
 from data.ranges import Existing, Positive
-from data.sentences import splitter
 from data.sources.reading import lines
 from data.token_format import TokenFormat
 from data.vectors import WordVectors
-from data.vocabulary import word_separator
-from encoders.base import Encoder, Encoding
-from encoders.folder import NO_LIMIT, WEIGHTS, continued, read_marker, read_table, try_out
-from encoders.layout import write_modules
+from encoders.api import Encoding
+from encoders.base import Encoder
 from encoders.pooling import pool
-from encoders.starts import no_mask_token
+from encoders.saving import NO_LIMIT, WEIGHTS, continued, read_marker, read_weights, write_modules
 from encoders.word_weights import Weighting, weigh
 
-TOKENIZER = "tokenizer.json"  # sentence-transformers' name
+WORDS, TOKENIZER = "embedding.weight", "tokenizer.json"  # sentence-transformers' names
 
 
 class BagOfWords(Encoder):
@@ -47,15 +43,11 @@ class BagOfWords(Encoder):
         lowercase: whether words are looked up in lower case; a folder has its own setting.
         weighting: of the words in the mean, "none", "tfidf" or "sif"; a folder has its own setting.
         counts: text file (.gz too) in which words are counted for it, one sentence per line, with words separated
-            as in the sentences to encode; None: the sentences of ``texts``.
+            as in the sentences to encode; needed with weights.
         sif_a: the constant a of SIF.
-        texts: returns the texts in which words are counted if ``counts`` is None.
-        texts_key, cache, tokenizer: ignored, as no vocabulary is made from a corpus.
-        require_mask_token: must be False, as there is no mask token.
-        device: device of the encoder.
 
     Raises:
-        UserError: if there is nothing to open or to count, or a mask token is required.
+        UserError: if there is nothing to open or to count.
     """
 
     reads_order = False
@@ -66,84 +58,48 @@ class BagOfWords(Encoder):
         *,
         vectors: Existing | None = None,
         path: Existing | None = None,
-        weights: Literal["auto", "pretrained", "random"] = "auto",
+        weights: Literal["auto", "pretrained"] = "auto",
         lowercase: bool = False,
         weighting: Weighting = "none",
         counts: Existing | None = None,
         sif_a: Positive = 1e-3,
-        texts: Callable[[], Iterable[str]] | None = None,
-        texts_key: Callable[[], str] | None = None,
-        cache: Path | None = None,
-        tokenizer: Path | None = None,
-        require_mask_token: bool = False,
-        device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        if weights == "random":
-            raise UserError("word vectors are read from a file", key="encoder.weights=random")
-        if require_mask_token:
-            raise no_mask_token("bag_of_words")
         if path is not None:
-            table = self._open(Path(path).expanduser())
+            folder = Path(path).expanduser()
+            with reading("bag of words", folder):
+                marker = read_marker(folder)
+                self.weights, self.origin = marker["weights"], continued(folder, marker)
+                backend = Tokenizer.from_file(str(folder / TOKENIZER))
+                table = read_weights(folder / WEIGHTS)[WORDS]
         elif vectors is not None:
-            read = WordVectors(Path(vectors).expanduser())
-            table = read.vectors
-            backend = word_tokenizer(read.words, lowercase)
-            self.tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=NO_LIMIT)
+            file = WordVectors(Path(vectors).expanduser())
+            table, backend = file.vectors, word_tokenizer(file.words, lowercase)
             self.weights = "pretrained"
-            self.origin = f"word vectors of {vectors}, {len(table):,} x {table.shape[1]}"
+            self.origin = f"word vectors of {vectors}"
             if weighting != "none":
-                number = weigh(table, backend, _sentences(counts, texts, weighting), weighting, sif_a)
-                of = "the corpus" if counts is None else counts
-                how = f"sif (a = {sif_a:g})" if weighting == "sif" else weighting
-                self.origin += f", weighted by {how} from {number:,} sentences of {of}"
+                if counts is None:
+                    raise UserError(f"not set, and weighting={weighting} needs a text", key="encoder.counts")
+                text = (line.lower() if lowercase else line for _, line in lines(Path(counts).expanduser()))
+                number = weigh(table, file.words, filter(str.strip, text), weighting, sif_a)
+                self.origin += f", weighted by {weighting} from {number:,} sentences of {counts}"
         else:
             raise UserError("must be a file of word vectors", key="encoder.vectors")
+        self.tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=NO_LIMIT)
         self.embedding = nn.Embedding.from_pretrained(table, freeze=False)
         self.dimension = self.state_dimension = table.shape[1]
         self.format = TokenFormat((), (), 0, None, len(table), NO_LIMIT, frozenset())
         self.eval()
-        if path is not None:
-            with reading("bag of words", path):
-                try_out(self)
-        if device is not None:
-            self.to(device)
 
     def forward(self, tokens: Tokens) -> Encoding:
         states = self.embedding(tokens.ids)  # (B, T, D)
         return Encoding(states, tokens.mask, pool(states, tokens.mask, "mean"))
 
-    def forward_flops(self, tokens: int, length: float) -> float:
-        """Counts one addition per component and token."""
-        return float(tokens * self.dimension)
-
     def write_files(self, folder: Path) -> dict[str, Any]:
-        save_file({"embedding.weight": self.embedding.weight.detach().cpu()}, folder / WEIGHTS)
+        save_file({WORDS: self.embedding.weight.detach().cpu()}, folder / WEIGHTS)
         self.tokenizer.backend_tokenizer.save(str(folder / TOKENIZER))
         write_modules(folder, [("", "StaticEmbedding")])
         return {}
-
-    def _open(self, folder: Path) -> Tensor:
-        """Reads a folder that ``save`` wrote; returns its word vectors, and sets the rest."""
-        with reading("bag of words", folder):
-            marker = read_marker(folder)
-            self.tokenizer = PreTrainedTokenizerFast(
-                tokenizer_file=str(folder / TOKENIZER), model_max_length=NO_LIMIT
-            )
-            self.weights, self.origin = marker["weights"], continued(folder, marker)
-            return read_table(folder, "embedding.weight", self.tokenizer)
-
-
-def _sentences(
-    counts: str | None, texts: Callable[[], Iterable[str]] | None, weighting: Weighting
-) -> Iterator[str]:
-    """Returns the sentences to count words in: the lines of a file, or ``texts`` split into sentences."""
-    if counts is not None:
-        return (line for _, line in lines(Path(counts).expanduser()) if line.strip())
-    if texts is None:
-        raise UserError(f"not set, and weighting={weighting} needs a text", key="encoder.counts")
-    split, separate = splitter(texts), word_separator()
-    return (separate(sentence) for text in texts() for sentence in split(text))
 
 
 def word_tokenizer(words: Sequence[str], lowercase: bool) -> Tokenizer:

@@ -3,44 +3,37 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from data.batch import Tokens
-from data.errors import UserError
+from data.errors import UnfitError, UserError
 from data.files import atomic_folder, write_json
 from data.grouping import length_groups
-from data.token_format import TokenFormat
+from data.token_format import TokenFormat, separator
+from data.tokenizer import TokenizerKind
 from encoders import inference
-from encoders.export import model_card
-from encoders.folder import MARKER, class_name, refuse_other
-from encoders.inference import SentenceEncoder
-from encoders.kernels import PRECISIONS, Precision
+from encoders.api import Encoding, SentenceEncoder
+from encoders.kernels import PRECISIONS, Precision, autocast_dtype
+from encoders.saving import CLASSES, MARKER, class_name, refuse_other
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast  # takes seconds to import
 
 MOST_GROUPS = 8
-LEAST_SAVING = 1024  # padding tokens that a further sub-batch must save on a CPU: see benchmarks/padding.py
-
-
-class Encoding(NamedTuple):
-    """Output of an encoder for B sequences of at most T tokens.
-
-    Attributes:
-        states: one for each token, of shape (B, T, H).
-        mask: of shape (B, T), bool; True at real tokens.
-        sentence: one vector for each sequence, of shape (B, D).
-    """
-
-    states: Tensor
-    mask: Tensor
-    sentence: Tensor
+LEAST_SAVING = 1024  # padding tokens that a further sub-batch must save on a CPU: docs/results/speed.md
 
 
 class Encoder(SentenceEncoder, nn.Module, ABC):
     """Base of all encoders.
+
+    Constructors take keyword-only arguments, the keys of the encoder's YAML, and ``tokenizer``, which is used for
+    random weights only (see ``needs_tokenizer``).
 
     Attributes:
         tokenizer: a Hugging Face fast tokenizer.
@@ -50,10 +43,13 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
         weights: where its weights first came from: "pretrained", "own" (a folder), "bundled" or "random".
         origin: one line that names the weights exactly (hub name, folder, or the random shape), and the exported
             folders through which they came.
+        fallback: the warning if it has other weights than were asked for, else None.
         untrained: whether the weights were randomly initialised in this process, not read from a file.
         opens_elsewhere: whether sentence-transformers opens what ``save`` writes.
         reads_order: whether the order of the tokens changes a sentence vector.
         computes_padding: whether padding takes as long to compute as tokens.
+        equal_lengths: whether padding would change vectors, so that ``forward`` computes rows of equal length
+            together and no others.
         precision: of matrix products in ``encode``: "fp32", or on a GPU "tf32" (10 bits of each factor) or "bf16"
             (8 bits), which are faster; set by ``encode_in``.
     """
@@ -64,11 +60,36 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
     state_dimension: int
     weights: str
     origin: str
+    fallback: str | None = None
     untrained: bool = False
     opens_elsewhere: bool = True
     reads_order: bool = True
     computes_padding: bool = False
+    equal_lengths: bool = False
     precision: Precision = "fp32"
+
+    def __init_subclass__(cls) -> None:
+        CLASSES[f"{cls.__module__}.{cls.__name__}"] = cls
+
+    @classmethod
+    def needs_tokenizer(cls, **settings: Any) -> bool:
+        """Returns whether an encoder of these ``settings`` starts from random weights and needs a tokenizer."""
+        return False
+
+    @classmethod
+    def tokenizer_facts(cls, **settings: Any) -> tuple[TokenizerKind, str]:
+        """Returns the kind of tokenizer that ``train_tokenizer`` trains, and all that it depends on but texts."""
+        raise NotImplementedError
+
+    @classmethod
+    def train_tokenizer(cls, texts: Iterable[str], **settings: Any) -> PreTrainedTokenizerFast:
+        """Trains the tokenizer of an encoder that starts from random weights.
+
+        Args:
+            texts: normalised texts.
+            settings: arguments of the constructor.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def forward(self, tokens: Tokens) -> Encoding:
@@ -77,11 +98,13 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
     def vectors(self, tokens: Tokens) -> Tensor:
         """Returns sentence vectors of ``tokens``, of shape (B, D), where no states are needed.
 
-        On a CPU an encoder that computes padding runs over sub-batches of similar length.
+        On a CPU an encoder that computes padding runs over sub-batches of similar length, and where operations
+        are counted, which leaves out most padding.
         """
         groups: list[np.ndarray] = []
-        if self.computes_padding and tokens.ids.device.type == "cpu" and not self.packs(tokens):
-            groups = length_groups(tokens.lengths.numpy(), MOST_GROUPS, LEAST_SAVING)
+        least_saving = {"cpu": LEAST_SAVING, "meta": 0}.get(tokens.ids.device.type)
+        if self.computes_padding and least_saving is not None and not self.packs(tokens):
+            groups = length_groups(tokens.lengths.numpy(), MOST_GROUPS, least_saving)
         if len(groups) < 2:
             return self(tokens).sentence
         parts = [self(tokens.rows(torch.from_numpy(rows))).sentence for rows in groups]
@@ -99,18 +122,23 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
 
     def packs(self, tokens: Tokens) -> bool:
         """Returns whether ``forward`` packs ``tokens``; callers then need not group them by length."""
-        longest = int(tokens.lengths.max()) if len(tokens) else 0
         device = tokens.ids.device
-        if torch.is_autocast_enabled(device.type):
-            dtype = torch.get_autocast_dtype(device.type)
-        else:
-            dtype = next((weight.dtype for weight in self.parameters()), torch.float32)
+        dtype = autocast_dtype(device) or next((weight.dtype for weight in self.parameters()), torch.float32)
+        longest = int(tokens.lengths.max()) if len(tokens) else 0
         return longest > 0 and self.padding_reason(device, dtype, longest) is None
 
     @property
     def has_mlm_head(self) -> bool:
-        """Returns whether there is a masked-language-model (MLM) head, ``token_logits``."""
+        """Returns whether masked words can be predicted: a mask token and a head, ``token_logits``."""
         return False
+
+    def add_mlm_head(self) -> None:
+        """Adds a masked-language-model (MLM) head, randomly initialised, if there is none.
+
+        Raises:
+            UnfitError: if the encoder has no mask token, or its family no such head.
+        """
+        raise UnfitError(f"a {type(self).__name__} has no mask token", key="encoder")
 
     def token_logits(self, states: Tensor) -> Tensor:
         """Computes the MLM head's scores, of shape (M, V), for M selected states of shape (M, H).
@@ -119,14 +147,6 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
             ValueError: if there is none.
         """
         raise ValueError(f"A {type(self).__name__} has no MLM head.")
-
-    @abstractmethod
-    def forward_flops(self, tokens: int, length: float) -> float:
-        """Returns the floating-point operations of a forward pass over ``tokens`` tokens in rows of ``length``."""
-
-    def head_flops(self, tokens: int) -> float:
-        """Returns the floating-point operations of ``token_logits`` for ``tokens`` states."""
-        return 0.0
 
     @property
     def sequence_dimension(self) -> int:
@@ -157,6 +177,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
         if pooling not in self.poolings:
             ways = f"must be one of {', '.join(self.poolings)}" if self.poolings else "is fixed"
             raise UserError(f"that of a {type(self).__name__} {ways}", key=f"pooling={pooling}")
+        self.pooling = pooling
 
     def encode_in(self, precision: Precision) -> None:
         """Sets the ``precision`` of ``encode``; the weights stay.
@@ -165,10 +186,18 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
             UserError: if it is not one of ``PRECISIONS``, or the encoder's device does not support it.
         """
         device = next(self.parameters()).device
-        if precision not in PRECISIONS or (precision == "tf32" and device.type != "cuda"):
-            allowed = [name for name in PRECISIONS if name != "tf32" or device.type == "cuda"]
+        allowed = [name for name in PRECISIONS if name != "tf32" or device.type == "cuda"]
+        if precision not in allowed:
             raise UserError(f"must be one of {', '.join(allowed)} on {device.type}", key=f"precision={precision}")
         self.precision = precision
+
+    def keep_layers(self, layers: int) -> None:
+        """Leaves out all layers but the first ``layers``.
+
+        Raises:
+            UserError: if the encoder has no such layers.
+        """
+        raise UserError(f"a {type(self).__name__} has none to leave out", key=f"layers={layers}")
 
     def settings(self) -> dict[str, Any]:
         """Returns what ``encode`` depends on besides class, weights, tokenizer and ``format``, as JSON values."""
@@ -177,28 +206,43 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
     def _encode(
         self, sentences: list[str], batch_size: int | None, batch_tokens: int | None, progress: bool
     ) -> np.ndarray:
-        return inference.encode(self, sentences, batch_size, batch_tokens, progress)
+        training = self.training
+        self.eval()
+        try:
+            return inference.encode(
+                sentences,
+                lambda tokens: self(tokens).sentence,
+                self.tokenizer,
+                self.format,
+                dimension=self.dimension,
+                device=next(self.parameters()).device,
+                precision=self.precision,
+                concurrent=not self.equal_lengths,
+                batch_size=batch_size,
+                batch_tokens=batch_tokens,
+                progress=progress,
+                origin=self.origin,
+            )
+        finally:
+            self.train(training)
 
     def save(self, folder: Path | str, card: str | None = None) -> None:
         """Writes a folder that ``load`` opens, and sentence-transformers if ``opens_elsewhere``; all or nothing.
 
         Args:
             folder: a new folder, or an encoder's folder to be replaced.
-            card: text of its README.md; None: a model card of what is known about the weights.
+            card: text of its README.md (see ``encoders.card``); None: it has none.
 
         Raises:
             UserError: if ``folder`` exists and is not an encoder's.
         """
         folder = Path(folder)
         refuse_other(folder)
-        backend = self.tokenizer.backend_tokenizer
-        backend.no_truncation()
-        backend.no_padding()
         marker = {"class": class_name(self), "weights": self.weights, "origin": self.origin}
         with atomic_folder(folder) as unfinished:
             write_json(unfinished / MARKER, marker | self.write_files(unfinished))
-            card = card or model_card(title=folder.name, encoder=self)
-            (unfinished / "README.md").write_text(card, encoding="utf-8")
+            if card is not None:
+                (unfinished / "README.md").write_text(card, encoding="utf-8")
 
     @abstractmethod
     def write_files(self, folder: Path) -> dict[str, Any]:
@@ -208,3 +252,34 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
     def load(cls, folder: Path | str) -> Self:
         """Opens a folder that ``save`` wrote."""
         return cls(path=str(folder))
+
+
+def token_format(tokenizer: PreTrainedTokenizerFast, max_length: int) -> TokenFormat:
+    """Limits a tokenizer to ``max_length`` tokens and returns how its content tokens become input.
+
+    A tokenizer without padding token gets its end token as one, else its first token: padding is never seen.
+
+    Raises:
+        ValueError: if it has no token for a word, or the input no room for one.
+    """
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
+    special = tokenizer("a", return_special_tokens_mask=True)
+    inner = special["special_tokens_mask"].index(0)
+    count = special["special_tokens_mask"].count(0)
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.model_max_length = max_length
+    result = TokenFormat(
+        prefix=tuple(special["input_ids"][:inner]),
+        suffix=tuple(special["input_ids"][inner + count :]),
+        pad_id=tokenizer.pad_token_id,
+        mask_id=tokenizer.mask_token_id,
+        vocab_size=len(tokenizer),
+        max_length=max_length,
+        special_ids=frozenset(tokenizer.all_special_ids),
+        middle=separator(tokenizer),
+    )
+    if result.max_content < 1:
+        raise ValueError(f"an input of {max_length} tokens has no room for a word")
+    return result

@@ -22,8 +22,7 @@ class BiLSTMMax(Recurrent):
     vectors, except for a text without any token: zeros here, -inf there.
     """
 
-    title = "BiLSTM-Max"
     cell = nn.LSTM
     network = "1_LSTM"
-    supported_poolings = ("max", "mean")
+    poolings = ("max", "mean")
     bidirectional = True

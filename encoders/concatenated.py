@@ -8,25 +8,25 @@ table 2 (Subramanian et al. 2018, section 9).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from data.batch import Tokens
 from data.errors import UserError, reading
 from data.ranges import Existing
 from encoders import load
-from encoders.base import Encoder, Encoding
-from encoders.fingerprint import input_of
-from encoders.folder import class_name, continued, read_marker
+from encoders.api import Encoding
+from encoders.base import Encoder
+from encoders.fingerprint import fingerprint, input_of
 from encoders.kernels import Precision
-from encoders.starts import no_mask_token
+from encoders.saving import continued, read_marker
 
-_WEAKEST_FIRST = ("random", "bundled", "own", "pretrained")  # one random member makes the whole encoder "random"
+WEAKEST_FIRST = ("random", "bundled", "own", "pretrained")  # a random member makes the whole encoder "random"
 
 
 class Concatenated(Encoder):
@@ -40,10 +40,6 @@ class Concatenated(Encoder):
         paths: names or folders of encoders (see ``encoders.load``), instead of ``members``.
         path: a folder that ``save`` wrote, instead of both.
         weights: "auto" or "pretrained", which are the same here.
-        texts: given if the encoder is to be trained; the members must then share a tokenizer.
-        texts_key, cache, tokenizer: ignored, as no vocabulary is made from a corpus.
-        require_mask_token: must be False, as there is no MLM head.
-        device: device of the encoder.
 
     Attributes:
         members: the encoders, in the order of their vectors.
@@ -52,7 +48,7 @@ class Concatenated(Encoder):
     The encoder starts in eval mode.
 
     Raises:
-        UserError: if there are fewer than two encoders, they do not fit together, or a mask token is needed.
+        UserError: if there are fewer than two encoders, or one cannot be opened.
     """
 
     opens_elsewhere = False
@@ -64,104 +60,66 @@ class Concatenated(Encoder):
         *,
         paths: Sequence[str] = (),
         path: Existing | None = None,
-        weights: Literal["auto", "random", "pretrained"] = "auto",
-        texts: Callable[[], Iterable[str]] | None = None,
-        texts_key: Callable[[], str] | None = None,
-        cache: Path | None = None,
-        tokenizer: Path | None = None,
-        require_mask_token: bool = False,
-        device: torch.device | str | None = None,
+        weights: Literal["auto", "pretrained"] = "auto",
     ) -> None:
         super().__init__()
-        if weights == "random":
-            raise UserError("existing encoders have weights", key="encoder.weights=random")
-        if require_mask_token:
-            raise no_mask_token("concatenated")
-        saved: dict[str, str] = {}
         if path is not None:
-            members, saved = _opened(Path(path).expanduser())
-        elif len(members or paths) < 2:
+            folder = Path(path).expanduser()
+            with reading("encoder", folder):
+                marker = read_marker(folder)
+                members = [load(folder / name) for name in marker["members"]]
+        members = members or [load(name) for name in paths]
+        if len(members) < 2:
             raise UserError("must name two or more encoders", key="encoder.paths")
-        elif not members:
-            members = [load(model) for model in paths]
-        first = members[0]
         self.members = nn.ModuleList(members)  # type: ignore[assignment]
-        self.tokenizer, self.format = first.tokenizer, first.format
-        read = input_of(first)
-        self._same_input = all(one.format == first.format and input_of(one) == read for one in members)
-        if texts is not None and not self._same_input:
-            raise UserError("encoders trained together must share tokenizer and length", key="encoder.paths")
-        self.reads_order = any(one.reads_order for one in members)
-        self.dimension = sum(one.dimension for one in members)
-        self.state_dimension = sum(one.state_dimension for one in members)
-        self.weights = saved.get("weights") or min((one.weights for one in members), key=_WEAKEST_FIRST.index)
-        self.origin = saved.get("origin") or "; ".join(
-            f"{number} of {len(members)}: {one.origin}" for number, one in enumerate(members, start=1)
-        )
-        self.untrained = all(one.untrained for one in members)
-        self.fallback: str | None = next(filter(None, (getattr(one, "fallback", None) for one in members)), None)
+        self.tokenizer, self.format = members[0].tokenizer, members[0].format
+        self.weights = min((member.weights for member in members), key=WEAKEST_FIRST.index)
+        self.origin = "; ".join(member.origin for member in members)
+        first, *others = (input_of(member) for member in members)
+        self.same_input = all(other == first for other in others)
+        self.reads_order = any(member.reads_order for member in members)
+        self.computes_padding = any(member.computes_padding for member in members)
+        self.untrained = all(member.untrained for member in members)
+        self.fallback = next(filter(None, (member.fallback for member in members)), None)
+        self.dimension = sum(member.dimension for member in members)
+        self.state_dimension = sum(member.state_dimension for member in members)
+        if path is not None:
+            self.weights, self.origin = marker["weights"], continued(folder, marker)
         self.eval()
-        if device is not None:
-            self.to(device)
 
     def forward(self, tokens: Tokens) -> Encoding:
         """Concatenates states and vectors of the members.
 
         Raises:
-            ValueError: if the members have different tokenizers or formats.
+            UserError: if the members have different tokenizers or formats.
         """
-        self._check_same_input()
-        encodings = [member(tokens) for member in self.members]
-        states = torch.cat([encoding.states for encoding in encodings], dim=2)  # (B, T, H)
-        sentence = torch.cat([encoding.sentence for encoding in encodings], dim=1)  # (B, D)
-        return Encoding(states, tokens.mask, sentence)
-
-    def vectors(self, tokens: Tokens) -> Tensor:
-        self._check_same_input()
-        return torch.cat([member.vectors(tokens) for member in self.members], dim=1)
+        if not self.same_input:
+            raise UserError("encoders trained together must share tokenizer and length", key="encoder.paths")
+        states, _, vectors = zip(*(member(tokens) for member in self.members), strict=True)
+        return Encoding(torch.cat(states, dim=2), tokens.mask, torch.cat(vectors, dim=1))
 
     def padding_reason(self, device: torch.device, dtype: torch.dtype, longest: int) -> str | None:
         reasons = (member.padding_reason(device, dtype, longest) for member in self.members)
         return next(filter(None, reasons), None)
-
-    def _check_same_input(self) -> None:
-        if not self._same_input:
-            raise ValueError(
-                "The encoders have different tokenizers or token formats: only encode works for them."
-            )
-
-    def forward_flops(self, tokens: int, length: float) -> float:
-        return sum(member.forward_flops(tokens, length) for member in self.members)
-
-    @property
-    def poolings(self) -> tuple[str, ...]:
-        """The poolings that all members have."""
-        first, *others = (member.poolings for member in self.members)
-        return tuple(pooling for pooling in first if all(pooling in other for other in others))
 
     def pool_by(self, pooling: str) -> None:
         for member in self.members:
             member.pool_by(pooling)
 
     def encode_in(self, precision: Precision) -> None:
-        super().encode_in(precision)
         for member in self.members:
             member.encode_in(precision)
 
     def settings(self) -> dict[str, Any]:
-        """Returns class, input and settings of each member."""
-        return {
-            "members": [
-                {"class": class_name(member), "input": input_of(member), "settings": member.settings()}
-                for member in self.members
-            ]
-        }
+        return {"members": [fingerprint(member) for member in self.members]}
 
     def _encode(
         self, sentences: list[str], batch_size: int | None, batch_tokens: int | None, progress: bool
     ) -> np.ndarray:
         """Encodes with each member separately, so their tokenizers may differ."""
-        return np.hstack([one._encode(sentences, batch_size, batch_tokens, progress) for one in self.members])
+        return np.hstack(
+            [member._encode(sentences, batch_size, batch_tokens, progress) for member in self.members]
+        )
 
     def write_files(self, folder: Path) -> dict[str, Any]:
         """Writes a sub-folder for each member, which can be opened on its own."""
@@ -169,11 +127,3 @@ class Concatenated(Encoder):
         for name, member in zip(names, self.members, strict=True):
             member.save(folder / name)
         return {"members": names}
-
-
-def _opened(folder: Path) -> tuple[list[Encoder], dict[str, str]]:
-    """Opens the members in ``folder``; returns them, and ``weights`` and ``origin`` of the whole encoder."""
-    with reading("encoder", folder):
-        marker = read_marker(folder)
-        members = [load(folder / name) for name in marker["members"]]
-        return members, {"weights": marker["weights"], "origin": continued(folder, marker)}

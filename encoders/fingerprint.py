@@ -10,8 +10,8 @@ import torch
 
 from data.tokenizer import plain_backend
 from encoders.base import Encoder
-from encoders.folder import class_name
 from encoders.random_vectors import RandomVectors
+from encoders.saving import class_name
 
 VERSION = 1  # to be raised when a change of the code changes the vectors of encoders
 

@@ -28,11 +28,10 @@ class GRU(Recurrent):
     Only this suite opens what ``save`` writes: sentence-transformers has no GRU.
     """
 
-    title = "GRU"
     cell = nn.GRU
     network = "1_GRU"
-    supported_poolings = ("last", "max", "mean")
-    marks = (True, True)
+    poolings = ("last", "max", "mean")
+    template = "<s> $A </s>"
     drops_words = False
     word_range = 0.1  # as in the published program
     opens_elsewhere = False

@@ -2,237 +2,34 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
-from torch.nn import functional as F
 
 from data.batch import Tokens
 from data.display import bar
 from data.errors import UserError, reading
 from data.grouping import length_chunks
-from encoders.kernels import autocast, float32_products
+from data.token_format import TokenFormat
+from encoders.kernels import Precision, autocast, float32_products
 
-if TYPE_CHECKING:
-    from encoders.base import Encoder
-
-Result = TypeVar("Result")
 CHUNK = 16_384  # sentences tokenised at a time: enough for the Rust threads, little memory
-PIECE = 4096  # sentences tokenised while a GPU computes those before them
+PIECE = 4096  # sentences tokenised while a GPU computes those before them; on a CPU all are sorted together
 CPU_TOKENS = 1024  # of a batch on a CPU: larger ones overflow its cache; 1024 to 2048 were fastest
 GPU_TOKENS = 32_768  # of a batch on a GPU: smaller ones are computed faster than the host can start them
 MOST_AT_ONCE = 8  # batches on a CPU: more would wait for Python's interpreter lock
 
 
-class SentenceEncoder(ABC):
-    """Turns sentences into vectors; arguments have the names that sentence-transformers gives them."""
+class Rows(NamedTuple):
+    """The b sentences of a batch: their places among all, of shape (b,), and their content tokens.
 
-    def fingerprint(self) -> str:
-        """Returns a text that differs between encoders with different vectors (``encoders.fingerprint``)."""
-        from encoders.fingerprint import fingerprint  # it imports this module
-
-        return fingerprint(self)
-
-    def encode(
-        self,
-        sentences: Sequence[str],
-        *,
-        batch_size: int | None = None,
-        batch_tokens: int | None = None,
-        show_progress_bar: bool | None = False,
-        convert_to_tensor: bool = False,
-        normalize_embeddings: bool = False,
-    ) -> Any:
-        """Encodes sentences; a sentence has the same vector alone and in any batch.
-
-        Args:
-            sentences: n sentences, or one.
-            batch_size: most sentences of a forward pass; None: only ``batch_tokens`` limits it.
-            batch_tokens: most tokens of a forward pass, padding included; None: 1,024 on a CPU and 32,768 on a
-                GPU. On a CPU never more than 1,024.
-            show_progress_bar: whether a bar shows the progress.
-            convert_to_tensor: whether to return a tensor, on the CPU, instead of an array.
-            normalize_embeddings: whether vectors are scaled to length 1.
-
-        Returns:
-            Vectors of shape (n, D) in the order given, or of shape (D,) for one sentence; float32.
-
-        Raises:
-            ValueError: if ``sentences`` holds anything but strings, or a limit of a batch is below 1.
-            UserError: if the tokenizer cannot encode a sentence, or a vector is not finite.
-        """
-        several = isinstance(sentences, Iterable) and not isinstance(sentences, str)
-        listed: list[Any] = list(sentences) if several else [sentences]
-        if others := [one for one in listed if not isinstance(one, str)]:
-            raise ValueError(f"encode takes a sentence or a list of them. Got {others[0]!r} among them.")
-        for name, value in (("batch_size", batch_size), ("batch_tokens", batch_tokens)):
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1. Got {value} instead.")
-        vectors = torch.from_numpy(self._encode(listed, batch_size, batch_tokens, bool(show_progress_bar)))
-        vectors = F.normalize(vectors, dim=1) if normalize_embeddings else vectors
-        vectors = vectors[0] if isinstance(sentences, str) else vectors
-        return vectors if convert_to_tensor else vectors.numpy()
-
-    @abstractmethod
-    def _encode(
-        self, sentences: list[str], batch_size: int | None, batch_tokens: int | None, progress: bool
-    ) -> np.ndarray:
-        """Encodes n sentences into float32 vectors of shape (n, D)."""
-
-    def similarity(self, first: Any, second: Any) -> Tensor:
-        """Returns the cosines of n vectors with m others, of shape (n, m); each argument may be one vector."""
-        one, other = (
-            F.normalize(torch.atleast_2d(torch.as_tensor(vectors)), dim=1) for vectors in (first, second)
-        )
-        return one @ other.T
-
-
-def encode(
-    encoder: Encoder, sentences: list[str], batch_size: int | None, batch_tokens: int | None, progress: bool
-) -> np.ndarray:
-    """Encodes ``sentences`` with an encoder whose input is fully described by its tokenizer and ``format``.
-
-    Sentences of similar length share a batch. On a CPU several batches run at once, each in a thread of its own:
-    splitting small matrix products over threads gains little, as the threads wait for each other at every layer.
-    For a GPU a piece of the sentences is tokenised while those before it are computed.
-
-    Returns:
-        Vectors of shape (n, D), float32, in the order of ``sentences``.
-
-    Raises:
-        UserError: if the tokenizer cannot encode a sentence, or a vector is not finite.
-    """
-    device = next(encoder.parameters()).device
-    on_cpu = device.type == "cpu"
-    if on_cpu:
-        batch_tokens = min(batch_tokens or CPU_TOKENS, CPU_TOKENS)
-    vectors = np.empty((len(sentences), encoder.dimension), dtype=np.float32)
-
-    def batches() -> Iterator[_Rows]:
-        size = max(1, len(sentences)) if on_cpu else PIECE
-        for first, (ids, lengths) in _ahead(partial(_tokenize, encoder), sentences, size):
-            starts = np.cumsum(lengths) - lengths
-            for chunk in length_chunks(lengths, batch_tokens or GPU_TOKENS):
-                most = batch_size or len(chunk)
-                for begin in range(0, len(chunk), most):
-                    rows = chunk[begin : begin + most]
-                    yield _Rows(first + rows, ids, starts[rows], lengths[rows])
-
-    @torch.inference_mode()
-    def run(rows: _Rows) -> tuple[np.ndarray, _OnHost]:
-        tokens = _block(rows, encoder.format.pad_id).to(device)
-        with autocast(encoder.precision, device):
-            sentence = encoder(tokens).sentence.float()  # (b, D)
-        return rows.places, _OnHost(sentence)
-
-    training, threads = encoder.training, torch.get_num_threads()
-    encoder.eval()
-    try:
-        # This thread's autocast spans all batches, so that the weights are converted once.
-        with float32_products(encoder.precision), autocast(encoder.precision, device):
-            done = _at_once(run, batches(), min(threads, MOST_AT_ONCE) if on_cpu else 1)
-            with bar("encoding") if progress else nullcontext() as show:
-                count = 0
-                for places, copy in done if on_cpu else _one_late(done):
-                    vectors[places] = copy.numpy()
-                    count += len(places)
-                    if show:
-                        show(count / len(sentences))
-    finally:
-        encoder.train(training)
-        torch.set_num_threads(threads)  # the pool's threads changed it for later ones
-    finite = np.isfinite(vectors).all(axis=1)
-    if not finite.all():
-        first = int(finite.argmin())
-        raise UserError(
-            f"{len(vectors) - finite.sum()} of {len(vectors)} vectors are not finite, the first that of "
-            f"{sentences[first]!r:.80}",
-            key=encoder.origin,
-        )
-    return vectors
-
-
-class _OnHost:
-    """A copy of a tensor on the host; only ``numpy`` waits for a GPU."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._copy = tensor.to("cpu", non_blocking=tensor.is_cuda)
-        self._done = torch.cuda.Event() if tensor.is_cuda else None
-        if self._done is not None:
-            self._done.record(torch.cuda.current_stream(tensor.device))
-
-    def numpy(self) -> np.ndarray:
-        if self._done is not None:
-            self._done.synchronize()
-        return self._copy.numpy()
-
-
-def _one_late(results: Iterable[Result]) -> Iterator[Result]:
-    """Yields each of ``results`` after the next one is begun, so that a GPU or thread works while it is used."""
-    waiting: list[Result] = []
-    for result in results:
-        waiting.append(result)
-        if len(waiting) > 1:
-            yield waiting.pop(0)
-    yield from waiting
-
-
-def _at_once(run: Callable[[_Rows], Result], batches: Iterator[_Rows], workers: int) -> Iterator[Result]:
-    """Runs ``batches`` in ``workers`` threads, which share torch's threads; yields results in order."""
-    listed = list(batches)
-    if workers == 1 or len(listed) == 1:
-        yield from map(run, listed)
-        return
-    share = torch.get_num_threads() // workers
-    with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(share,)) as pool:
-        yield from pool.map(run, listed)
-
-
-def _ahead(
-    function: Callable[[Sequence[str]], Result], sentences: Sequence[str], size: int
-) -> Iterator[tuple[int, Result]]:
-    """Applies ``function`` to ``size`` sentences at a time, to the next ones while the caller works on a result.
-
-    Yields the number of the first of them, and the result.
-    """
-    if len(sentences) <= size:
-        yield 0, function(sentences)
-        return
-    with ThreadPoolExecutor(1) as pool:
-        pieces = (
-            (first, pool.submit(function, sentences[first : first + size]))
-            for first in range(0, len(sentences), size)
-        )
-        for first, piece in _one_late(pieces):
-            yield first, piece.result()
-
-
-def _tokenize(encoder: Encoder, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the input ids of all sentences in one row, with special tokens, and the length of each."""
-    backend = encoder.tokenizer.backend_tokenizer
-    backend.no_padding()
-    backend.enable_truncation(encoder.format.max_length, direction=encoder.tokenizer.truncation_side)
-    ids: list[np.ndarray] = []
-    lengths: list[int] = []
-    for start in range(0, len(sentences), CHUNK):
-        with reading("text for this tokenizer", encoder.origin):
-            encodings = backend.encode_batch_fast(list(sentences[start : start + CHUNK]))
-        lengths.extend(len(encoding) for encoding in encodings)
-        ids.append(np.concatenate([np.array(encoding.ids, dtype=np.int32) for encoding in encodings]))
-    return (np.concatenate(ids) if ids else np.empty(0, np.int32)), np.array(lengths, dtype=np.int64)
-
-
-class _Rows(NamedTuple):
-    """The b sentences of a batch: their places among all, of shape (b,), and their input ids.
-
-    ``ids`` is one row of many sentences' ids; ``starts`` and ``lengths``, of shape (b,), say where theirs are.
+    ``ids`` is one row of many sentences' tokens; ``starts`` and ``lengths``, of shape (b,), delimit theirs.
     """
 
     places: np.ndarray
@@ -241,9 +38,122 @@ class _Rows(NamedTuple):
     lengths: np.ndarray
 
 
-def _block(rows: _Rows, pad_id: int) -> Tokens:
-    columns = np.arange(int(rows.lengths.max()))
-    mask = columns < rows.lengths[:, None]  # (b, width)
-    taken = rows.ids[np.where(mask, rows.starts[:, None] + columns, 0)]
-    block: Tensor = torch.from_numpy(np.where(mask, taken, pad_id).astype(np.int64))
-    return Tokens(block, torch.from_numpy(mask), torch.from_numpy(rows.lengths))
+def encode(
+    sentences: list[str],
+    embed: Callable[[Tokens], Tensor],
+    tokenizer: Any,
+    format: TokenFormat,
+    *,
+    dimension: int,
+    device: torch.device,
+    precision: Precision = "fp32",
+    concurrent: bool = True,
+    batch_size: int | None = None,
+    batch_tokens: int | None = None,
+    progress: bool = False,
+    origin: str = "",
+) -> np.ndarray:
+    """Encodes n sentences; those without any token, special ones included, get zeros.
+
+    Sentences of similar length share a batch. On a CPU several batches run at once, each in a thread of its own:
+    threads that split a small matrix product wait for each other at every layer (encoding took three times as long
+    on two cores, and longer beside other programs). On a GPU one thread starts a batch while another waits for the
+    vectors of the one before. Meanwhile the next piece of the sentences is tokenised.
+
+    Args:
+        sentences: texts.
+        embed: computes sentence vectors of shape (b, D) for tokens of shape (b, T) on ``device``.
+        tokenizer: a fast tokenizer; its own truncation and padding are neither used nor changed.
+        format: special tokens and longest input.
+        dimension: D.
+        device: device of the weights.
+        precision: precision of matrix products.
+        concurrent: whether ``embed`` may run in several threads.
+        batch_size, batch_tokens, progress: see ``SentenceEncoder.encode``.
+        origin: name of the weights in errors.
+
+    Returns:
+        Vectors of shape (n, D), float32, in the order of ``sentences``.
+
+    Raises:
+        UserError: if the tokenizer cannot encode a sentence, or a vector is not finite.
+    """
+    on_cpu = device.type == "cpu"
+    most_tokens = min(batch_tokens or CPU_TOKENS, CPU_TOKENS) if on_cpu else batch_tokens or GPU_TOKENS
+    size = max(1, len(sentences)) if on_cpu else PIECE
+    workers = min(torch.get_num_threads(), MOST_AT_ONCE) if on_cpu else 2
+    vectors = np.zeros((len(sentences), dimension), dtype=np.float32)
+    special = len(format.prefix) + len(format.suffix)
+
+    def batches() -> Iterator[Rows]:
+        for first in range(0, len(sentences), size):
+            with reading("text for this tokenizer", origin):
+                ids, counts = _tokenize(tokenizer, sentences[first : first + size])
+            lengths, starts = np.minimum(counts, format.max_content), np.cumsum(counts) - counts
+            starts += (counts - lengths) * (tokenizer.truncation_side == "left")
+            full = np.flatnonzero(lengths + special)
+            for chunk in length_chunks(lengths[full] + special, most_tokens):
+                most = batch_size or len(chunk)
+                for begin in range(0, len(chunk), most):
+                    rows = full[chunk[begin : begin + most]]
+                    yield Rows(first + rows, ids, starts[rows], lengths[rows])
+
+    @torch.inference_mode()
+    def run(rows: Rows) -> int:
+        with autocast(precision, device):
+            vectors[rows.places] = embed(pad(rows, format).to(device)).float().cpu().numpy()
+        return len(rows.places)
+
+    count, show = 0, bar("encoding") if progress else nullcontext()
+    with float32_products(precision), show as update:
+        for done in _at_once(run, batches(), workers if concurrent else 1):
+            count += done
+            if update:
+                update(count / len(sentences))
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        text = f"{(~finite).sum()} of {len(vectors)} vectors are not finite, the first of"
+        raise UserError(f"{text} {sentences[int(finite.argmin())]!r:.80}", key=origin)
+    return vectors
+
+
+def pad(rows: Rows, format: TokenFormat) -> Tokens:
+    """Returns the tokens of a batch with the special ones, padded on the right."""
+    lengths = len(format.prefix) + rows.lengths + len(format.suffix)
+    columns = np.arange(int(lengths.max()))
+    places = columns - len(format.prefix)
+    content = (places >= 0) & (places < rows.lengths[:, None])  # (b, T)
+    ids = np.full(content.shape, format.pad_id, dtype=np.int64)
+    ids[:, : len(format.prefix)] = format.prefix
+    ids[content] = rows.ids[(rows.starts[:, None] + places)[content]]
+    for place, token in enumerate(format.suffix, -len(format.suffix)):
+        ids[np.arange(len(ids)), lengths + place] = token
+    return Tokens(*map(torch.from_numpy, (ids, columns < lengths[:, None], lengths)))
+
+
+def _at_once(run: Callable[[Rows], int], batches: Iterator[Rows], workers: int) -> Iterator[int]:
+    """Runs ``batches`` in ``workers`` threads, which share torch's threads; yields their sizes in order."""
+    if workers == 1:
+        yield from map(run, batches)
+        return
+    threads = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(workers, "", torch.set_num_threads, (max(1, threads // workers),)) as pool:
+            yield from pool.map(run, batches)
+    finally:
+        torch.set_num_threads(threads)  # the pool's threads changed it for later ones
+
+
+def _tokenize(tokenizer: Any, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the content tokens of all sentences in one row, and the number of each."""
+    backend = tokenizer.backend_tokenizer
+    if backend.truncation or backend.padding:  # by a call of the tokenizer itself
+        backend = Tokenizer.from_str(backend.to_str())
+        backend.no_truncation()
+        backend.no_padding()
+    ids, counts = [np.empty(0, np.int32)], list[int]()
+    for start in range(0, len(sentences), CHUNK):
+        encodings = backend.encode_batch_fast([*sentences[start : start + CHUNK]], add_special_tokens=False)
+        counts += map(len, encodings)
+        ids += [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
+    return np.concatenate(ids), np.array(counts, dtype=np.int64)

@@ -48,6 +48,17 @@ def float32_products(precision: Precision) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """Returns the type of autocast's products on ``device``; None where it is off, and on the meta device."""
+    kind = device.type
+    return torch.get_autocast_dtype(kind) if kind != "meta" and torch.is_autocast_enabled(kind) else None
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[None]:
+    """Switches autocast off on ``device``."""
+    return nullcontext() if autocast_dtype(device) is None else torch.autocast(device.type, enabled=False)
+
+
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[None]:
     """Computes matrix products in bf16 if ``precision`` is "bf16", in the calling thread only."""
     return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()

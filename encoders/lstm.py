@@ -19,8 +19,7 @@ class LSTM(Recurrent):
     sentence-transformers opens what ``save`` writes (its WordEmbeddings, LSTM and Pooling).
     """
 
-    title = "LSTM"
     cell = nn.LSTM
     network = "1_LSTM"
-    supported_poolings = ("last", "max", "mean")
-    marks = (True, False)
+    poolings = ("last", "max", "mean")
+    template = "<s> $A"

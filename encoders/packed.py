@@ -11,7 +11,10 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
+from encoders.kernels import autocast_dtype, without_autocast
+
 STEPS = 8  # per chunk on a CPU: longer ones waste time in the backward pass, shorter ones sum more gradients
+COUNTED = "meta"  # device on which operations are counted
 KERNELS: dict[type[nn.Module], Callable[..., Any]] = {nn.LSTM: torch.lstm, nn.GRU: torch.gru}
 
 
@@ -37,7 +40,7 @@ def recurrent(layer: nn.RNNBase, data: Tensor, running: Tensor) -> Tensor:
         data: N tokens in packed order, of shape (N, E).
         running: rows at each position, of shape (T,), on the host, as ``packing`` returns it.
     """
-    if data.device.type != "cpu" or not torch.is_grad_enabled():
+    if data.device.type != COUNTED and (data.device.type != "cpu" or not torch.is_grad_enabled()):
         return layer(PackedSequence(data, running))[0].data
     kernel, directions = KERNELS[type(layer)], layer.all_weights
     zeros = data.new_zeros(1, int(running[0]), layer.hidden_size)
@@ -57,7 +60,8 @@ def in_chunks(
 
     Torch's CPU kernels slice the rows of each step out of the whole packed sequence, and the backward pass of each
     slice fills a gradient as large as the whole: time grows with the square of the length. It does not if the
-    sequence is first split into chunks of a few steps. On other devices the sequence is one chunk.
+    sequence is first split into chunks of a few steps. On other devices the sequence is one chunk. On the meta
+    device, where operations are counted, the products of all tokens are computed at once.
 
     Args:
         kernel: torch.lstm or torch.gru.
@@ -65,6 +69,9 @@ def in_chunks(
         start: the first states (and cells), each of shape (1, B, H).
         weights: of input and state, and their biases.
     """
+    if data.device.type == COUNTED:
+        states = (data @ weights[0].T)[:, : weights[1].shape[1]]
+        return states + (states @ weights[1].T)[:, : states.shape[1]]
     cut = data.device.type == "cpu" and torch.is_grad_enabled()
     sizes = running.split(STEPS if cut else len(running))
     state, chunks = list(start), []
@@ -104,7 +111,5 @@ def without_bf16_autocast(values: Tensor) -> AbstractContextManager[None]:
     underflow without loss scaling, and bf16 training has none. On a CPU oneDNN has no backward pass of an
     LSTM in bf16, and a GRU is many times slower than in float32. Autocast in float16 is left on.
     """
-    kind = values.device.type
-    if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.bfloat16:
-        return torch.autocast(kind, enabled=False)
-    return nullcontext()
+    bf16 = autocast_dtype(values.device) == torch.bfloat16
+    return without_autocast(values.device) if bf16 else nullcontext()

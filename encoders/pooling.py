@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
-from safetensors import safe_open
 from torch import Tensor, nn
 
 from data.errors import reading
@@ -97,29 +96,18 @@ def has_pooler(backbone: Any) -> bool:
     return takes_pooler(backbone) and backbone.pooler is not None
 
 
-def saved_pooler(backbone: Any, folder: Path | None) -> dict[str, Tensor]:
-    """Returns the weights of the pooler in ``folder``, by their names in the pooler; empty if there is none."""
-    found = {}
-    if folder is not None and takes_pooler(backbone):
-        for path in sorted(folder.glob("*.safetensors")):
-            with safe_open(path, framework="pt") as file:
-                for key in file.keys():  # noqa: SIM118 (not a dictionary)
-                    place, _, name = key.removeprefix(f"{backbone.base_model_prefix}.").partition(".")
-                    if place == POOLER:
-                        found[name] = file.get_tensor(key).float()
-    return found
-
-
 def add_pooler(backbone: Any, folder: Path | None) -> None:
     """Adds the family's pooler if ``backbone`` lacks it, with the weights in ``folder`` or random ones."""
     if not takes_pooler(backbone) or has_pooler(backbone):
         return
     config = copy.deepcopy(backbone.config)
     config.num_hidden_layers = 1
-    fresh = type(backbone)(config, add_pooling_layer=True)
-    if weights := saved_pooler(backbone, folder):
-        with reading("pooler", folder or ""):
-            fresh.pooler.load_state_dict(weights)
+    options: dict[str, Any] = {"config": config, "add_pooling_layer": True}
+    if folder is None:
+        fresh = type(backbone)(**options)
+    else:
+        with reading("pooler", folder):
+            fresh = type(backbone).from_pretrained(folder, **options, use_safetensors=True, local_files_only=True)
     share_pooler(fresh.to(next(backbone.parameters()).device).train(backbone.training), backbone)
 
 

@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from encoders.inference import SentenceEncoder
+from encoders.api import SentenceEncoder
 
 
 class RandomVectors(SentenceEncoder):

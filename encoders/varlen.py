@@ -36,46 +36,78 @@ def enable(model: PreTrainedModel) -> None:
 
     Padded batches still go through "sdpa" itself, with its masks.
     """
-    config = model.config
-    if can_pack(config) and config._attn_implementation == "sdpa":
+    if Packing(model.config).possible and model.config._attn_implementation == "sdpa":
         model.set_attn_implementation(NAME)
 
 
-def unsupported(config: PretrainedConfig, longest: int) -> str | None:
-    """Returns why a model cannot pack a batch whose longest row has ``longest`` tokens, or None if it can."""
-    if not can_pack(config):
-        return f"{config.model_type} models have no packed forward pass"
-    if config._attn_implementation != NAME:
-        return f"encoder.attention={config._attn_implementation}"
-    if has_windows(config) and longest > config.sliding_window:
-        window = config.sliding_window
-        return f"rows of more than {window} tokens exceed the attention window of {config.model_type}"
-    return None
+class Packing:
+    """Decides whether a model computes a batch as one packed sequence.
 
+    Args:
+        config: configuration of the model.
 
-def no_kernel(config: PretrainedConfig, device: torch.device, dtype: torch.dtype) -> str | None:
-    """Returns why no kernel computes packed attention in ``dtype`` on ``device``, or None if one does.
-
-    In float32 on a GPU the padded path is taken: flash attention is for half precision only, and a loop over the
-    rows would cost more than the padding.
+    Attributes:
+        forced: whether batches are packed on any device and in any precision, if the model can.
     """
-    if device.type != "cuda":
-        return f"rows are packed on CUDA devices only, not on {device.type}"
-    if dtype not in HALF:
-        return f"flash attention takes float16 and bfloat16, not {str(dtype).removeprefix('torch.')}"
-    head = config.hidden_size // config.num_attention_heads
-    if head % 8 or head > MOST_HEAD:
-        return f"flash attention takes heads of a multiple of 8 and at most {MOST_HEAD} components, not of {head}"
-    if not torch.backends.cuda.is_flash_attention_available() or torch.cuda.get_device_capability(device) < (8, 0):
-        return "this GPU or this build of torch has no flash attention"
-    return None
+
+    forced = False
+
+    def __init__(self, config: PretrainedConfig) -> None:
+        self.config = config
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether a token attends to all real tokens, by a kernel that takes a mask of shape (B, 1, T, T)."""
+        return self.possible and not self._has_windows and self.config._attn_implementation in ("sdpa", NAME)
+
+    @property
+    def possible(self) -> bool:
+        """Whether the model is of one of ``FAMILIES`` and not causal: only windows limit its attention."""
+        return self.config.model_type in FAMILIES and not getattr(self.config, "is_decoder", False)
+
+    @property
+    def _has_windows(self) -> bool:
+        return "sliding_attention" in (getattr(self.config, "layer_types", None) or ())
+
+    def obstacle(self, device: torch.device, dtype: torch.dtype, longest: int) -> str | None:
+        """Returns why a batch is not packed, or None if it is.
+
+        In float32 on a GPU the padded path is taken: flash attention is for half precision only, and a loop over
+        the rows would cost more than the padding.
+
+        Args:
+            device: of the batch.
+            dtype: that its products are computed in.
+            longest: tokens of its longest row.
+        """
+        config = self.config
+        if not self.possible:
+            return f"{config.model_type} models have no packed forward pass"
+        if config._attn_implementation != NAME:
+            return f"encoder.attention={config._attn_implementation}"
+        if self._has_windows and longest > config.sliding_window:
+            window = config.sliding_window
+            return f"rows of more than {window} tokens exceed the attention window of {config.model_type}"
+        if self.forced:
+            return None
+        if device.type != "cuda":
+            return f"rows are packed on CUDA devices only, not on {device.type}"
+        if dtype not in HALF:
+            return f"flash attention takes float16 and bfloat16, not {str(dtype).removeprefix('torch.')}"
+        head = config.hidden_size // config.num_attention_heads
+        if head % 8 or head > MOST_HEAD:
+            return f"flash attention takes heads of a multiple of 8 and at most {MOST_HEAD} components, not {head}"
+        built = torch.backends.cuda.is_flash_attention_available()
+        if not built or torch.cuda.get_device_capability(device) < (8, 0):
+            return "this GPU or this build of torch has no flash attention"
+        return None
 
 
 def states(backbone: Any, tokens: Tokens, takes_type_ids: bool) -> Tensor:
     """Computes the states of ``tokens`` in one packed pass, of shape (B, T, H), 0 at padding.
 
     Args:
-        backbone: a model that ``enable`` has prepared and that ``unsupported`` does not exclude.
+        backbone: a model that ``enable`` has prepared and that can be packed (see ``Packing``).
         tokens: with at least one real token.
         takes_type_ids: whether the model has segment embeddings.
     """
@@ -173,16 +205,6 @@ def _flash(
         query, key, value, ends, ends, longest, longest, dropout, False, False, scale=scaling
     )
     return output[None]
-
-
-def has_windows(config: PretrainedConfig) -> bool:
-    """Returns whether some layers attend to near tokens only."""
-    return "sliding_attention" in (getattr(config, "layer_types", None) or ())
-
-
-def can_pack(config: PretrainedConfig) -> bool:
-    """Returns whether the model is of one of ``FAMILIES`` and not causal: only windows limit its attention."""
-    return config.model_type in FAMILIES and not getattr(config, "is_decoder", False)
 
 
 AttentionInterface.register(NAME, attention)

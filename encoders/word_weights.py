@@ -15,32 +15,32 @@ frequency within the sentence is n_w / n, as the mean has it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Literal
 
 import numpy as np
 import torch
 from scipy import sparse
-from tokenizers import Tokenizer
+from sklearn.feature_extraction.text import CountVectorizer
 from torch import Tensor
 
 from data.errors import UserError
 
 Weighting = Literal["none", "tfidf", "sif"]
 MOST = 1_000_000  # sentences counted, the first of the text: more hardly change weights and u
-CHUNK = 1 << 14  # sentences counted at a time
+CHUNK = 1 << 14  # sentences whose means are computed at a time
 
 
 def weigh(
-    table: Tensor, backend: Tokenizer, sentences: Iterable[str], how: Literal["tfidf", "sif"], a: float
+    table: Tensor, words: Sequence[str], sentences: Iterable[str], how: Literal["tfidf", "sif"], a: float
 ) -> int:
-    """Applies weights, and SIF's removal of the common direction, to the word vectors ``table`` (V, D), in place.
+    """Applies weights, and SIF's removal of the common direction, to word vectors, in place.
 
     Args:
-        table: float32.
-        backend: tokenizer that returns the ids of a sentence's known words, and none for the others.
-        sentences: the text to count in.
+        table: vectors of V words, of shape (V, D), float32.
+        words: V words.
+        sentences: the text to count in, words separated by white space.
         how: "tfidf" or "sif".
         a: the constant of SIF.
 
@@ -50,44 +50,32 @@ def weigh(
     Raises:
         UserError: if no word of the text has a vector.
     """
-    counts, running = _counted(backend, sentences, len(table))
+    texts = list(islice(sentences, MOST))
+    vectorizer = CountVectorizer(vocabulary=words, analyzer=str.split, dtype=np.float32)
+    counts = sparse.csr_array(vectorizer.transform(texts))  # (N, V)
     if counts.nnz == 0:
         raise UserError("none of the words to count has a vector", key="encoder.counts")
     if how == "tfidf":
-        with_word = np.bincount(counts.indices, minlength=len(table))
-        weights = 1 + np.log((1 + counts.shape[0]) / (1 + with_word))
+        weights = 1 + np.log((1 + len(texts)) / (1 + np.bincount(counts.indices, minlength=len(words))))
     else:
-        weights = a / (a + counts.sum(axis=0, dtype=np.float64) / running)
-    table *= torch.from_numpy(np.asarray(weights, np.float32))[:, None]
+        weights = a / (a + counts.sum(axis=0, dtype=np.float64) / sum(len(text.split()) for text in texts))
+    table *= torch.from_numpy(weights.astype(np.float32))[:, None]
     if how == "sif":
-        common = torch.from_numpy(_common_direction(counts, table.numpy()))
+        common = torch.from_numpy(common_direction(counts, table.numpy()))
         table.addr_(table @ common, common, alpha=-1)
-    return counts.shape[0]
+    return len(texts)
 
 
-def _counted(backend: Tokenizer, sentences: Iterable[str], size: int) -> tuple[sparse.csr_array, int]:
-    """Returns counts of V = ``size`` known words in N sentences, of shape (N, V), and the number of all words."""
-    blocks, running, some = [], 0, islice(sentences, MOST)
-    while chunk := list(islice(some, CHUNK)):
-        rows = [encoding.ids for encoding in backend.encode_batch_fast(chunk, add_special_tokens=False)]
-        ends = np.cumsum([0, *map(len, rows)])
-        ids = np.fromiter((id for row in rows for id in row), np.int32, ends[-1])
-        block = sparse.csr_array((np.ones(len(ids), np.float32), ids, ends), shape=(len(rows), size))
-        block.sum_duplicates()
-        blocks.append(block)
-        running += sum(len(sentence.split()) for sentence in chunk)
-    return sparse.vstack(blocks or [sparse.csr_array((0, size), dtype=np.float32)], format="csr"), running
+def common_direction(counts: sparse.csr_array, table: np.ndarray) -> np.ndarray:
+    """Returns the first right singular vector, float32 (D,), of N means of word vectors.
 
-
-def _common_direction(counts: sparse.csr_array, table: np.ndarray) -> np.ndarray:
-    """Returns the first right singular vector, float32 (D,), of the N means of ``table`` by ``counts``."""
+    Args:
+        counts: of V words in N sentences, of shape (N, V).
+        table: word vectors, of shape (V, D).
+    """
     moment = np.zeros((table.shape[1], table.shape[1]))
-    for means in _means(counts, table):
-        moment += means.T @ means
-    return np.linalg.eigh(moment)[1][:, -1].astype(np.float32)
-
-
-def _means(counts: sparse.csr_array, table: np.ndarray) -> Iterator[np.ndarray]:
     for first in range(0, counts.shape[0], CHUNK):
         block = counts[first : first + CHUNK]
-        yield (block @ table).astype(np.float64) / np.maximum(block.sum(axis=1), 1)[:, None]
+        means = (block @ table).astype(np.float64) / np.maximum(block.sum(axis=1), 1)[:, None]
+        moment += means.T @ means
+    return np.linalg.eigh(moment)[1][:, -1].astype(np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -45,8 +46,12 @@ class Budget:
         if all(value is None for value in (self.flops, self.tokens, self.steps, self.epochs)):
             raise UserError("one of steps, tokens, epochs and flops must be set", key="budget")
 
-    def plan(self, *, step_flops: float, step_tokens: float, steps_per_epoch: float) -> Plan:
-        """Returns the run that this budget pays for, from the cost of one optimiser step."""
+    def plan(self, *, step_flops: Callable[[], float], step_tokens: float, steps_per_epoch: float) -> Plan:
+        """Returns the run that this budget pays for, from the cost of one optimiser step.
+
+        ``step_flops`` is called only if ``flops`` gives the length.
+        """
+        flops = None
         if self.steps is not None:
             steps = self.steps
         elif self.tokens is not None:
@@ -55,15 +60,16 @@ class Budget:
             steps = max(1, round(self.epochs * steps_per_epoch))
         else:
             assert self.flops is not None
-            steps = max(1, round(self.flops / step_flops))
-        return Plan(steps, steps * step_tokens, steps / steps_per_epoch, steps * step_flops)
+            steps = max(1, round(self.flops / (cost := step_flops())))
+            flops = steps * cost
+        return Plan(steps, steps * step_tokens, steps / steps_per_epoch, flops)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Length of a run: optimiser steps, and the tokens, epochs and floating-point operations in them."""
+    """Length of a run: optimiser steps, and the tokens, epochs and operations (if counted) in them."""
 
     steps: int
     tokens: float
     epochs: float
-    flops: float
+    flops: float | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -16,7 +16,8 @@ import encoders
 from data.errors import UnfitError, UserError
 from data.loader import Batches, Loader, MultiTaskLoader
 from data.sources.base import Part, Source
-from data.store import TokenStore, prepare
+from data.store import TokenTable, prepare
+from data.tokenizer import load_or_train, load_tokenizer
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
 from experiments import checkpoint, config
@@ -73,7 +74,7 @@ class Parts:
     source: Source
     encoder: Encoder
     objective: Objective
-    store: TokenStore
+    store: TokenTable
     task_data: Mapping[str, TaskData]
 
     def batches(self, part: Part, seed: int, rank: int = 0, world: int = 1) -> Batches:
@@ -103,7 +104,7 @@ class Parts:
                 lengths=None if data.lengths is None else data.lengths[indices],
                 contiguous=data.contiguous,
                 units=f"pairs of {name}" if name in self.objective.own_data() else units,
-                least=task.least_batch,
+                least=data.least,
             )
         return loaders
 
@@ -171,11 +172,8 @@ def build_parts(
     if synthetic:  # the origin is part of everything written about the encoder
         encoder.origin += f"; learns {', '.join(synthetic)} from synthetic pairs"
     objective.check_encoder(encoder)
-    if fallback := getattr(encoder, "fallback", None):
-        display.say(fallback, "yellow")
-    if objective.requirements.mask_token and not encoder.has_mlm_head:
-        encoder.add_mlm_head()  # type: ignore[operator]
-        display.say(f"{encoder.origin} has no masked-language-model head: it gets a new one.", "yellow")
+    if encoder.fallback:
+        display.say(encoder.fallback, "yellow")
     with display.bar("tokenising", None) as update, accelerator.main_process_first():
         store = prepare(
             source,
@@ -196,9 +194,6 @@ def build_parts(
             raise
     parts = Parts(source, encoder, objective, store, task_data)
     parts.require_identity(values["names"])
-    selections = [data.train.indices for data in parts.task_data.values() if data.units is store]
-    if selections:
-        objective.fit_to_corpus(store, max(selections, key=len))
     objective.build(encoder)
     if settings.warm_start is not None:
         folder = Path(settings.warm_start).expanduser()
@@ -236,16 +231,25 @@ def build_encoder(
     if required.word_order and not config.locate(values["encoder"]["_target_"], "encoder").reads_order:  # type: ignore[attr-defined]
         raise UnfitError(NO_WORD_ORDER.format(values["names"]["encoder"]))
     reads_corpus = not objective.own_data().keys() >= objective.tasks.keys()
-    members: list[Encoder] = [
-        config.build(
-            values["encoder"] | start,
-            "encoder",
-            texts=lambda: chain(source.texts() if reads_corpus else (), objective.texts()),
-            texts_key=lambda: (source.texts_key() if reads_corpus else "") + objective.texts_key(),
-            cache=cache,
-            tokenizer=tokenizer,
-            require_mask_token=required.mask_token,
+    node = values["encoder"] | start
+    kind: type[Encoder] = config.locate(node["_target_"], "encoder")
+    shape = config.parse(kind, {key: value for key, value in node.items() if key != "_target_"}, "encoder")
+    extra = {}
+    if kind.needs_tokenizer(**shape):
+
+        def texts() -> Iterable[str]:
+            return chain(source.texts() if reads_corpus else (), objective.texts())
+
+        key = (source.texts_key() if reads_corpus else "") + objective.texts_key()
+        extra["tokenizer"] = (
+            load_tokenizer(tokenizer)
+            if tokenizer
+            else load_or_train(
+                *kind.tokenizer_facts(**shape), lambda: kind.train_tokenizer(texts(), **shape), cache, key
+            )
         )
-        for _ in range(required.encoders)
-    ]
-    return members[0] if len(members) == 1 else Concatenated(members)
+    members: list[Encoder] = [config.build(node, "encoder", **extra) for _ in range(required.encoders)]
+    encoder = members[0] if len(members) == 1 else Concatenated(members)
+    if required.mask_token:
+        encoder.add_mlm_head()
+    return encoder

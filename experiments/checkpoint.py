@@ -20,10 +20,10 @@ from torch import nn
 
 from data.errors import UserError, reading, reason
 from data.files import atomic_folder, read_json, write_json
-from objectives.base import VOCABULARY_ID
 
 MODEL, OBJECTIVE, OPTIMIZER = "model.safetensors", "objective.safetensors", "optimizer.safetensors"
 STATE = "state.json"
+EXTRA_STATE = "_extra_state"  # end of the names under which modules save their extra state
 # What torch's optimisers keep of each parameter: Adam and AdamW; SGD and Muon.
 MOMENTS, MOMENTUM = {"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"}
 
@@ -177,7 +177,7 @@ def load_part(path: Path, module: nn.Module) -> None:
 def load_matching(path: Path, module: nn.Module) -> list[str]:
     """Loads those weights in ``path`` that have a parameter's name and shape in ``module``; returns their names.
 
-    Weights of a sub-module with a ``VOCABULARY_ID`` are loaded only if it is the same.
+    Weights of a sub-module with extra state (the vocabulary they belong to) are loaded only if it is the same.
 
     Raises:
         UserError: if the file cannot be read.
@@ -185,9 +185,9 @@ def load_matching(path: Path, module: nn.Module) -> list[str]:
     with reading("file of weights", path):
         saved = load_file(path)
     others = tuple(
-        name.removesuffix(VOCABULARY_ID)
-        for name, mark in module.named_buffers()
-        if name.split(".")[-1] == VOCABULARY_ID and not (name in saved and torch.equal(saved[name], mark.cpu()))
+        name.removesuffix(EXTRA_STATE)
+        for name, state in module.state_dict().items()
+        if name.endswith(EXTRA_STATE) and not (name in saved and torch.equal(saved[name], state.cpu()))
     )
     fit = {
         name: parameter

@@ -263,14 +263,16 @@ def parse(target: Callable[..., Any], values: Mapping[str, Any], path: str = "")
     Raises:
         UserErrors: all that are wrong.
     """
+    unset = [".".join(filter(None, (path, key))) for key, value in values.items() if value == "???"]
+    errors, wrapped, faults = {key: UserError("missing", key=key) for key in unset}, False, list[Any]()
     values = json.loads(json.dumps({key: value for key, value in values.items() if value != "???"}))
     try:
         model = schema(target).model_validate_json(json.dumps(values), strict=True)
         parsed = {key: getattr(model, key) for key in values}  # a mapping stays one
-        return {key: values[key] if isinstance(value, BaseModel) else value for key, value in parsed.items()}
+        if not unset:
+            return {key: values[key] if isinstance(value, BaseModel) else value for key, value in parsed.items()}
     except ValidationError as error:
-        faults = error.errors(include_url=False)
-    errors, wrapped = dict[str, UserError](), False
+        faults += error.errors(include_url=False)
     for fault in faults:
         node: Any = values
         parent, keys, kind = node, [path] * bool(path), fault["type"]

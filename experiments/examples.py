@@ -35,7 +35,7 @@ def show_objective(name: str, config: Mapping[str, Any], tokenizer: Path | None)
 def sample_examples(parts: Parts, task: str) -> list[Example]:
     """Returns an example of each class, at most SHOWN, sampled from a readable held-out unit."""
     objective, data, format = parts.objective.tasks[task], parts.task_data[task], parts.encoder.format
-    numbers, sizes = data.dev.indices, parts.store.lengths if data.lengths is None else data.lengths
+    numbers, sizes = data.dev.indices, parts.store.lengths[:, 0] if data.lengths is None else data.lengths
     middle = abs(sizes[numbers].astype(int) - READABLE).argmin()
     chosen = numbers[:NEIGHBOURS] if data.contiguous else [numbers[middle]]
     units, texts = [data.units[int(i)] for i in chosen], token_texts(parts.encoder.tokenizer)
@@ -43,7 +43,7 @@ def sample_examples(parts: Parts, task: str) -> list[Example]:
     for attempt in range(TRIES):
         rng = generator(FIXED, attempt + 1)
         sampled = [objective.sample(unit, format, rng) for unit in units]
-        batch, sources = objective.collate(sampled, format), objective.sources(sampled[0])
+        batch, sources = objective.collate(sampled, format), getattr(sampled[0], "sources", {})
         labels = {key: str(value.item()) for key, value in batch.numbers.items() if value.numel() == 1}
         unit, rows = texts(units[0]) if sources else [], []
         blocks = {

@@ -17,8 +17,8 @@ from analysis.held_out import quick_table, tabulate_scores
 from analysis.quick import VERSION
 from analysis.runs import read_lines
 from data.errors import UserError
-from data.files import atomic_write, read_json, read_yaml, write_json
-from encoders.export import model_card
+from data.files import read_json, read_yaml, write_json
+from encoders.card import model_card
 from encoders.kernels import float32_products
 from experiments import building, checkpoint
 from experiments.budget import Plan
@@ -32,6 +32,7 @@ from experiments.run_folder import environment, write_config
 from experiments.settings import Settings
 from experiments.trainer import Trainer
 from objectives.base import TaskData
+from objectives.flops import measure_flops
 
 Scorer = Callable[[str], dict[str, float | None]]
 SAMPLED_BATCHES = 4  # of each task, sampled to estimate the tokens of a batch
@@ -90,7 +91,7 @@ def run_stages(
     # Plan
     batches = parts.batches("train", settings.seed)  # of all processes together
     plan = components.budget.plan(
-        step_flops=parts.objective.step_flops(parts.encoder) * settings.accumulation,
+        step_flops=lambda: measure_flops(parts.objective, parts.encoder, batches) * settings.accumulation,
         step_tokens=batches.mean_tokens(SAMPLED_BATCHES) * settings.accumulation,
         steps_per_epoch=batches.batches_per_epoch / settings.accumulation,
     )
@@ -175,16 +176,13 @@ def _finish(
     journal = read_lines(path / "metrics.jsonl")
     scores["start"] |= _dev_metrics(journal, 0)
     scores["trained"] = scorer("the trained encoder") | _dev_metrics(journal, step)
-    scores["chance"] = {f"dev_{part}": value for part, value in parts.objective.chance_levels().items()}
+    size = min(parts.objective.batch_size, *(len(data.dev.indices) for data in parts.task_data.values()))
+    scores["chance"] = {f"dev_{part}": value for part, value in parts.objective.chance_levels(size).items()}
     tokens = [line["tokens"] for line in journal if "tokens" in line and line["step"] <= step]
     facts = {"weights": parts.encoder.weights, "steps": step, "tokens seen": max(tokens, default=0)}
     scores["facts"] = facts | parts.objective.facts()
     write_json(path / "quick.json", scores)
     _export(config, parts, scores, precision_of(trainer.accelerator), path)
-    if samples := parts.objective.example_predictions(parts.encoder):
-        with atomic_write(path / "samples.md") as file:
-            file.write(samples)
-        display.fact("samples", str(path / "samples.md"))
     _show_scores(display, config, parts, scores, path)
     if hasattr(evaluation, "dev_scores"):
         from experiments import evaluation as senteval  # late: it takes seconds
@@ -220,8 +218,8 @@ def _show_plan(display: Display, parts: Parts, plan: Plan, trainer: Trainer) -> 
     display.fact("encoder", f"{parts.encoder.origin}; weights: {parts.encoder.weights}")
     display.fact(
         "plan",
-        f"{plan.steps:,} steps, about {plan.tokens:,.0f} tokens, {plan.epochs:,.2f} epochs, "
-        f"{plan.flops:.1e} floating-point operations",
+        f"{plan.steps:,} steps, about {plan.tokens:,.0f} tokens, {plan.epochs:,.2f} epochs"
+        + (f", {plan.flops:.1e} floating-point operations" if plan.flops else ""),
     )
     source = trainer.peak_lr_key if trainer.settings.resume is None else "of this run"
     rate = f"peak learning rate {trainer.peak_lr:g} ({source})"

@@ -12,8 +12,8 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs, is_tensorboard_available, is_wandb_available
 from torch import Tensor, distributed, nn
 
+from data.environment import cores
 from data.errors import UserError
-from data.tokenising import cores
 from experiments.settings import Settings
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

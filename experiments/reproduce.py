@@ -28,7 +28,7 @@ from analysis.tables import render
 from data.errors import UserError, UserErrors, reading
 from data.files import atomic_write
 from data.ranges import Existing, Seed, Threads
-from data.sources.inference import Inference
+from data.sources.pairs import Inference
 from experiments.command import call_command
 from experiments.config import check, compose, merge, override_key, quote, unknown
 from experiments.sweep import RESERVED, UNITS, Evaluation, complete, configuration, describe_runs, find_senteval

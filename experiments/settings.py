@@ -57,7 +57,7 @@ class Settings:
         """Returns how many processes prepare batches during training on a type of torch's ``device``."""
         if self.workers is not None:
             return self.workers
-        from data.tokenising import cores  # its imports take seconds
+        from data.environment import cores
 
         return min(GPU_WORKERS, cores()) if device == "cuda" else 0
 

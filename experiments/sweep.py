@@ -267,7 +267,7 @@ def _read_scores(folder: Path) -> Mapping[str, Any]:
 def _room(threads: int) -> int:
     import torch
 
-    from data.tokenising import cores
+    from data.environment import cores
 
     return 1 if torch.cuda.is_available() else max(1, cores() // threads)
 

@@ -174,7 +174,6 @@ class Trainer:
                 norm = accelerator.clip_grad_norm_(self.parameters, settings.gradient_norm)
                 self.torch_optimizer.step()
                 self.torch_optimizer.zero_grad()
-                self.objective.after_step()
                 state.step += 1
 
                 self._log(losses, lr, norm)

@@ -48,11 +48,6 @@ class Classifier(nn.Module):
         return self.layers(sentence)
 
 
-def classifier_flops(classifier: nn.Module, rows: int) -> float:
-    """Returns the floating-point operations of a forward pass over ``rows`` vectors: 2 per weight and row."""
-    return 2.0 * rows * sum(weight.numel() for weight in classifier.parameters() if weight.ndim == 2)
-
-
 def classification_loss(scores: Tensor, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Computes the cross-entropy of ``classes`` and the accuracy, as means over the global batch.
 

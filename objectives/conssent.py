@@ -19,7 +19,6 @@ as parts of real sentences are rarely equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -32,9 +31,9 @@ from data.token_format import TokenFormat
 from data.views import perturbations
 from data.views.perturbations import Noise, Perturbed
 from encoders.base import Encoder
-from objectives.base import Loss, Objective, Requirements
-from objectives.classifiers import Classifier, Nonlinearity, classification_loss, classifier_flops
-from objectives.functional import at_least_float32, choose_first, forward_flops, in_batch_scores
+from objectives.base import Corpus, Loss, Objective, Requirements, TaskData
+from objectives.classifiers import Classifier, Nonlinearity, classification_loss
+from objectives.functional import at_least_float32, choose_first, in_batch_scores
 from objectives.gather import gather_rows
 
 TaskName = Literal["D", "P", "I", "R", "C", "N"]
@@ -52,26 +51,18 @@ CITATION = """@misc{brahma-2018-conssent,
 }"""
 
 
-class Single(NamedTuple):
-    """Example of D, P, I or R: token ids of shape (T,), and whether the sentence is unperturbed.
+class Example(NamedTuple):
+    """Token ids of a sentence (D, P, I, R) or of its two parts (C, N), special tokens included.
 
-    ``sources``: positions of the tokens in the sentence (``data.views.perturbations.Perturbed``).
+    Attributes:
+        rows: by role, of shapes (T,).
+        consistent: whether the sentence is unperturbed.
+        sources: positions in the sentence of the tokens of each role.
     """
 
-    tokens: np.ndarray
+    rows: dict[str, np.ndarray]
     consistent: bool
-    sources: np.ndarray
-
-
-class Parts(NamedTuple):
-    """Example of C or N: token ids of the two parts of a sentence, of shapes (T,) and (U,).
-
-    ``sources``: positions of their tokens in the sentence.
-    """
-
-    first: np.ndarray
-    second: np.ndarray
-    sources: tuple[np.ndarray, np.ndarray]
+    sources: dict[str, list[np.ndarray]]
 
 
 class ConsSent(Objective):
@@ -104,6 +95,7 @@ class ConsSent(Objective):
     )
     version = 2  # version 1 cut sentences one token later (C)
     classifier: Classifier
+    counts: np.ndarray  # of each token id in the training part
     noise: Noise
 
     def __init__(
@@ -140,94 +132,56 @@ class ConsSent(Objective):
         permutes = self.task == "P"
         return Requirements("sentence", fewest, different_tokens=permutes, word_order=permutes)
 
-    @property
-    def least_batch(self) -> int:
-        return self.k if self.task in PAIRS else super().least_batch
-
-    def check_encoder(self, encoder: Encoder) -> None:
-        """Refuses an encoder whose inputs are too short for any sentence that ``k`` allows.
-
-        Raises:
-            UserError: if so; UnfitError: see ``Objective``.
-        """
-        super().check_encoder(encoder)
-        if self._max_tokens(encoder.format) < self.requirements.min_tokens:
-            positions = encoder.format.max_length
-            raise UserError(f"too large for an encoder of {positions} positions", key=f"objective.k={self.k}")
+    def task_data(self, corpus: Corpus) -> dict[str, TaskData]:
+        """Returns the usable sentences; counts the tokens of all of the training part (I, R)."""
+        if self.task in ("I", "R"):
+            self.counts = corpus.store.token_counts(corpus.store.select("train").indices)
+        least = self.k if self.task in PAIRS else 2
+        return {name: data._replace(least=least) for name, data in super().task_data(corpus).items()}
 
     def build(self, encoder: Encoder) -> None:
-        """Adds the classifier (D, P, I, R), and the distribution of inserted and replacing tokens (I, R).
-
-        Raises:
-            UserError: if the text has token ids that are outside the encoder's vocabulary (I, R).
-        """
+        """Adds the classifier (D, P, I, R), and the distribution of inserted and replacing tokens (I, R)."""
         if self.task not in PAIRS:
             self.classifier = Classifier(
                 encoder.dimension, width=self.classifier_width, nonlinearity=self.nonlinearity
             )
         if self.task in ("I", "R"):
-            size, counts = encoder.format.vocab_size, self.statistics.token_counts
-            if len(counts) > size:
-                raise UserError(
-                    f"the vocabulary has {size:,} tokens, and the text the token id {len(counts) - 1:,}",
-                    key=encoder.origin,
-                )
-            unigram = np.pad(counts, (0, size - len(counts)))
-            weights = unigram if self.noise_kind == "unigram" else np.ones(size, np.int64)
+            weights = self.counts if self.noise_kind == "unigram" else np.ones_like(self.counts)
             self.noise = Noise(weights, encoder.format.special_ids)
 
     # Examples
 
-    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Single | Parts:
-        """Perturbs a sentence, or leaves it as it is (D, P, I, R); divides it into two parts (C, N).
-
-        Raises:
-            UserError: if the part of it that fits into the encoder's positions has no two different tokens (P).
-        """
-        tokens = unit[: self._max_tokens(format)]
-        if self.task == "P" and (tokens == tokens[0]).all():
-            raise UserError(
-                f"a sentence begins with {len(tokens)} equal tokens, which {self.task} cannot permute",
-                key="encoder.max_length",
-            )
+    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:
+        """Perturbs a sentence, or leaves it as it is (D, P, I, R); divides it into two parts (C, N)."""
+        # Cut, such that inserted tokens fit as well.
+        tokens = unit[: format.max_content - (self.k if self.task == "I" else 0)]
+        consistent = self.task not in PAIRS and bool(rng.random() < self.consistent)
+        views: dict[str, Perturbed]
         if self.task in PAIRS:
-            part = perturbations.split_in_two if self.task == "C" else perturbations.part_at_random
-            first, second = part(tokens, rng)
-            return Parts(format.wrap(first.tokens), format.wrap(second.tokens), (first.sources, second.sources))
-        consistent = bool(rng.random() < self.consistent)
-        row = Perturbed(tokens, np.arange(len(tokens))) if consistent else self._perturb(tokens, rng)
-        return Single(format.wrap(row.tokens), consistent, row.sources)
-
-    def _perturb(self, tokens: np.ndarray, rng: np.random.Generator) -> Perturbed:
-        if self.task == "D":
-            return perturbations.delete(tokens, self.k, rng)
-        if self.task == "P":
-            return perturbations.permute(tokens, self.k, rng)
-        change = perturbations.insert if self.task == "I" else perturbations.replace
-        return change(tokens, self.k, rng, self.noise)
-
-    def sources(self, example: Single | Parts) -> Mapping[str, Sequence[np.ndarray]]:
-        if isinstance(example, Parts):
-            return {name: [part] for name, part in zip(HALVES, example.sources, strict=True)}
-        return {"sequence": [example.sources]}
-
-    def _max_tokens(self, format: TokenFormat) -> int:
-        """Returns the most tokens of a sentence that are used, such that inserted tokens fit as well."""
-        return format.max_content - (self.k if self.task == "I" else 0)
-
-    def collate(self, examples: list[Any], format: TokenFormat) -> Batch:
-        if self.task in PAIRS:
-            tokens = {
-                name: Tokens.pad([getattr(example, name) for example in examples], format.pad_id)
-                for name in HALVES
-            }
-            return Batch(tokens, size=len(examples), task=self.task)
-        return Batch(
-            {"sequence": Tokens.pad([example.tokens for example in examples], format.pad_id)},
-            {"consistent": torch.tensor([example.consistent for example in examples], dtype=torch.int64)},
-            size=len(examples),
-            task=self.task,
+            divide = perturbations.split_in_two if self.task == "C" else perturbations.part_at_random
+            views = dict(zip(HALVES, divide(tokens, rng), strict=True))
+        elif consistent:
+            views = {"sequence": Perturbed(tokens, np.arange(len(tokens)))}
+        elif self.task in ("D", "P"):
+            change = perturbations.delete if self.task == "D" else perturbations.permute
+            views = {"sequence": change(tokens, self.k, rng)}
+        else:
+            fill = perturbations.insert if self.task == "I" else perturbations.replace
+            views = {"sequence": fill(tokens, self.k, rng, self.noise)}
+        return Example(
+            {role: format.wrap(view.tokens) for role, view in views.items()},
+            consistent,
+            {role: [view.sources] for role, view in views.items()},
         )
+
+    def collate(self, examples: list[Example], format: TokenFormat) -> Batch:
+        tokens = {
+            role: Tokens.pad([example.rows[role] for example in examples], format.pad_id)
+            for role in examples[0].rows
+        }
+        classes = torch.tensor([example.consistent for example in examples], dtype=torch.int64)
+        numbers = {} if self.task in PAIRS else {"consistent": classes}
+        return Batch(tokens, numbers, size=len(examples), task=self.task)
 
     # Loss
 
@@ -243,20 +197,9 @@ class ConsSent(Objective):
             total, mean, accuracy = classification_loss(scores, batch.numbers["consistent"])
         return Loss(total, dict(zip(self.part_names, (mean, accuracy), strict=True)))
 
-    # Cost and chance
+    # Reports
 
-    def step_flops(self, encoder: Encoder) -> float:
-        if self.task in PAIRS:
-            rows, length = 2 * self.batch_size, self.statistics.mean_length / 2
-        else:
-            change = {"D": -self.k, "I": self.k}.get(self.task, 0) * (1 - self.consistent)
-            rows, length = self.batch_size, self.statistics.mean_length + change
-        flops = forward_flops(encoder, rows, length)
-        if self.task not in PAIRS:
-            flops += classifier_flops(self.classifier, rows)
-        return 3 * flops  # a backward pass costs two forward passes
-
-    def chance_levels(self) -> dict[str, float]:
+    def chance_levels(self, size: int) -> dict[str, float]:
         shares = [1 / self.k] * self.k if self.task in PAIRS else [self.consistent, 1 - self.consistent]
         loss = -sum(share * math.log(share) for share in shares)
         return dict(zip(self.part_names, (loss, max(shares)), strict=True))

@@ -23,10 +23,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from data.batch import Batch
 from data.ranges import AtLeast2, Proportion, Size, Width
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
-from objectives.base import Multitask, Requirements
+from objectives.base import Corpus, Loss, Multitask, Requirements, TaskData
 from objectives.classifiers import Nonlinearity
 from objectives.conssent import CITATION, PAIRS, ConsSent, NoiseName, TaskName
 
@@ -34,7 +35,7 @@ TASKS: tuple[TaskName, ...] = ("D", "P", "I", "R", "N", "C")
 CYCLE: tuple[TaskName, ...] = ("D", "N", "P", "C", "I", "N", "R", "C")
 
 
-class ConsSentMT(Multitask[ConsSent]):
+class ConsSentMT(Multitask):
     """All six tasks of ``ConsSent``, over two encoders.
 
     Args:
@@ -78,19 +79,29 @@ class ConsSentMT(Multitask[ConsSent]):
         return CYCLE[step % len(CYCLE)]
 
     @property
-    def shares(self) -> dict[str, float]:
-        return {name: CYCLE.count(name) / len(CYCLE) for name in TASKS}
-
-    @property
     def requirements(self) -> Requirements:
         """Requirements on a sentence that all tasks can use; each task has requirements of its own."""
-        fewest = max(task.requirements.min_tokens for task in self._tasks.values())
+        fewest = max(task.requirements.min_tokens for task in self.tasks.values())
         return Requirements(unit="sentence", min_tokens=fewest, different_tokens=True, encoders=2, word_order=True)
 
-    def encoder_of(self, task: str, encoder: Encoder) -> Encoder:
-        """Returns the one of the two concatenated encoders that learns ``task``."""
-        assert isinstance(encoder, Concatenated), "the experiment builds requirements.encoders of them"
-        return encoder.members[int(task in PAIRS)]
+    def task_data(self, corpus: Corpus) -> dict[str, TaskData]:
+        return {name: task.task_data(corpus)[""] for name, task in self.tasks.items()}
+
+    def build(self, encoder: Encoder) -> None:
+        for name, task in self.tasks.items():
+            task.build(_choose_encoder(encoder, name))
+
+    def loss(self, encoder: Encoder, batch: Batch) -> Loss:
+        return super().loss(_choose_encoder(encoder, batch.task), batch)
+
+    def chance_levels(self, size: int) -> dict[str, float]:
+        return {part: value for task in self.tasks.values() for part, value in task.chance_levels(size).items()}
 
     def facts(self) -> dict[str, Any]:
         return {"task": f"MT({self.k})", "negatives per anchor": self.k - 1}
+
+
+def _choose_encoder(encoder: Encoder, task: str) -> Encoder:
+    """Returns the one of the two concatenated encoders that learns ``task``."""
+    assert isinstance(encoder, Concatenated), "the experiment builds requirements.encoders of them"
+    return encoder.members[int(task in PAIRS)]

@@ -19,7 +19,7 @@ Where the paper leaves a choice open:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -36,9 +36,10 @@ from data.token_format import TokenFormat
 from data.views.masking import mask_tokens
 from data.views.spans import Placement, Span, SpanSampler, Strategy
 from encoders.base import Encoder
+from encoders.kernels import autocast_dtype
 from objectives import masked_lm
 from objectives.base import Loss, Objective, Requirements
-from objectives.functional import Reduction, at_least_float32, forward_flops, nt_xent
+from objectives.functional import Reduction, at_least_float32, nt_xent
 from objectives.gather import gather_rows, global_mean
 from objectives.masked_lm import masked_lm_sum
 from objectives.memory_bank import MemoryBank
@@ -71,6 +72,12 @@ class Example(NamedTuple):
     positives: list[np.ndarray]
     spans: tuple[list[Span], list[Span]]
 
+    @property
+    def sources(self) -> dict[str, list[np.ndarray]]:
+        """Positions of the tokens in the document, by role."""
+        roles = zip(("anchor", "positive"), self.spans, strict=True)
+        return {role: [np.arange(*span) for span in spans] for role, spans in roles}
+
 
 class Declutr(Objective):
     """Contrastive learning of spans, with MLM.
@@ -102,7 +109,7 @@ class Declutr(Objective):
             published program.
 
     With gradient accumulation each micro-batch is a batch of its own: negatives and the number of masked tokens
-    are counted within it. The embeddings of all micro-batches enter the memory bank after the optimiser's step.
+    are counted within it.
 
     Raises:
         UserError: if two arguments contradict each other.
@@ -147,8 +154,8 @@ class Declutr(Objective):
             positives_per_anchor=positives_per_anchor,
             min_length=min_length,
             max_length=max_length,
-            anchor_beta=(anchor_beta[0], anchor_beta[1]),
-            positive_beta=(positive_beta[0], positive_beta[1]),
+            anchor_beta=anchor_beta,
+            positive_beta=positive_beta,
             gap=gap,
             placement=anchors,
             strategy=strategy,
@@ -167,10 +174,22 @@ class Declutr(Objective):
         self.legacy_scale = legacy_scale
         self.head: ProjectionHead | None = None
         self.bank: MemoryBank | None = None
-        self._pending: list[Tensor] = []  # embeddings of this step, which join the bank after it
         if not contrastive_weight:
             self.citation = masked_lm.CITATION
-        self._check_settings()
+        spans, spread = self.sampler, max_length - min_length
+        refusals = {
+            "min_length": (spread < 0, f"must be at most max_length={max_length}"),
+            "cache_chunk": ((cache_chunk or max_length) < max_length, f"must be at least max_length={max_length}"),
+            "gap": (spans.least_gap < spread, f"must be at least max_length - min_length = {spread}"),
+            "contrastive_weight": (contrastive_weight == mlm_weight == 0, "must not be 0 where mlm_weight is 0"),
+            "batch_size": (
+                contrastive_weight > 0 and batch_size * anchors_per_document < 2,
+                "a single pair has no negatives",
+            ),
+        }
+        for name, (refused, why) in refusals.items():
+            if refused:
+                raise UserError(why, key=f"objective.{name}")
 
     @property
     def part_names(self) -> tuple[str, ...]:
@@ -206,8 +225,8 @@ class Declutr(Objective):
         if self.mlm_weight:
             masked = [mask_tokens(content, format, self.mlm_probability, rng) for content in contents]
             contents = [content for content, _ in masked]
-            before, after = (np.full(len(ids), IGNORE) for ids in (format.prefix, format.suffix))
-            labels = [np.concatenate([before, label, after]) for _, label in masked]
+            special = len(format.prefix), len(format.suffix)
+            labels = [np.pad(label, special, constant_values=IGNORE) for _, label in masked]
         spans = [span for group in positives for span in group] if self.contrastive_weight else []
         return Example(
             [format.wrap(content) for content in contents],
@@ -215,12 +234,6 @@ class Declutr(Objective):
             [format.wrap(unit[start:end]) for start, end in spans],
             (anchors, spans),
         )
-
-    def sources(self, example: Example) -> Mapping[str, Sequence[np.ndarray]]:
-        return {
-            role: [np.arange(*span) for span in spans]
-            for role, spans in zip(("anchor", "positive"), example.spans, strict=True)
-        }
 
     def collate(self, examples: list[Example], format: TokenFormat) -> Batch:
         tokens = {
@@ -268,15 +281,14 @@ class Declutr(Objective):
         """
 
         # Tensors one by one: checkpoint saves the random state of the devices of its tensor arguments only.
-        def run(
-            ids: Tensor, mask: Tensor, lengths: Tensor, labels: Tensor | None, type_ids: Tensor | None
-        ) -> tuple[Tensor, Tensor]:
-            with nullcontext() if self.cache_chunk is None else _without_cast_cache(ids.device.type):
-                encoding = encoder(Tokens(ids, mask, lengths, labels, type_ids))
+        def run(*fields: Any) -> tuple[Tensor, Tensor]:
+            tokens = Tokens(*fields)
+            with nullcontext() if self.cache_chunk is None else _without_cast_cache(tokens.ids.device):
+                encoding = encoder(tokens)
                 sentence = encoding.sentence if self.head is None else self.head(encoding.sentence)
-                if labels is None:
+                if tokens.labels is None:
                     return sentence, sentence.new_zeros((), dtype=torch.float32)
-                return sentence, masked_lm_sum(encoder, encoding.states, labels)
+                return sentence, masked_lm_sum(encoder, encoding.states, tokens.labels)
 
         lengths = spans.lengths.numpy()
         if self.cache_chunk is None:
@@ -316,56 +328,21 @@ class Declutr(Objective):
             reduction=self.reduction,
         )
         if bank is not None:
-            self._pending += [anchors.detach(), positives.detach()]
+            bank.put(anchors)
+            bank.put(positives)
         return loss
 
-    def after_step(self) -> None:
-        """Moves the embeddings of the step into the memory bank."""
-        if self.bank is not None:
-            for vectors in self._pending:
-                self.bank.put(vectors)
-            self._pending = []
-
-    # Settings, facts and cost
-
-    def _check_settings(self) -> None:
-        """Refuses settings that contradict each other.
-
-        Raises:
-            UserError: with the key of one of them.
-        """
-        spans, chunk = self.sampler, self.cache_chunk
-        if spans.min_length > spans.max_length:
-            raise UserError(f"must be at most max_length={spans.max_length}", key="objective.min_length")
-        if chunk is not None and chunk < spans.max_length:
-            raise UserError(f"must be at least max_length={spans.max_length}", key="objective.cache_chunk")
-        if spans.least_gap < spans.max_length - spans.min_length:
-            least = spans.max_length - spans.min_length
-            raise UserError(f"must be at least max_length - min_length = {least}", key="objective.gap")
-        if self.contrastive_weight == self.mlm_weight == 0:
-            raise UserError("must not be 0 where mlm_weight is 0", key="objective.contrastive_weight")
-        if self.contrastive_weight and self.batch_size * spans.anchors_per_document < 2:
-            raise UserError("a single pair has no negatives", key="objective.batch_size")
+    # Settings and facts
 
     def facts(self) -> dict[str, Any]:
         pairs = self.batch_size * self.sampler.anchors_per_document
         return {"negatives per anchor": (2 * pairs - 2 + self.memory_bank) if self.contrastive_weight else 0}
 
-    def step_flops(self, encoder: Encoder) -> float:
-        anchor, positive = self.sampler.mean_lengths()
-        anchors = self.batch_size * self.sampler.anchors_per_document
-        positives = anchors * self.sampler.positives_per_anchor if self.contrastive_weight else 0
-        flops = sum(forward_flops(encoder, *spans) for spans in ((anchors, anchor), (positives, positive)))
-        if self.mlm_weight:
-            flops += encoder.head_flops(round(anchors * anchor * self.mlm_probability))
-        # a backward pass costs two forward passes; gradient caching adds one
-        return flops * (3 if self.cache_chunk is None else 4)
 
-
-def _without_cast_cache(device: str) -> torch.autocast:
+def _without_cast_cache(device: torch.device) -> AbstractContextManager[None]:
     """Returns the autocast in force, if any, without its cache of the weights' half-precision copies.
 
     A cached copy would sum the gradients of all chunks in half precision, which loses those of the later ones.
     """
-    dtype, enabled = torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
-    return torch.autocast(device, dtype=dtype, enabled=enabled, cache_enabled=False)
+    dtype = autocast_dtype(device)
+    return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype, cache_enabled=False)

@@ -25,7 +25,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import cross_entropy
 
 from data.batch import Tokens, to_device
-from data.tokenizer import END, START
+from encoders.kernels import autocast_dtype, without_autocast
 from encoders.packed import in_chunks, packing, without_bf16_autocast
 from objectives.functional import at_least_float32
 
@@ -94,10 +94,7 @@ class Decoder(nn.Module):
             number of tokens.
         """
         states, wanted = self.states(vectors, targets)
-        total, hits = (
-            states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32)),
-            wanted.new_zeros(()),
-        )
+        total, hits = at_least_float32(states.new_zeros(())), wanted.new_zeros(())
         for state, tokens in zip(states.split(self.chunk), wanted.split(self.chunk), strict=True):
             scores = at_least_float32(self.output(state))
             total = total + cross_entropy(scores, tokens, reduction="sum")
@@ -117,65 +114,17 @@ class Decoder(nn.Module):
         rows = places // width  # (N,)
         ids = targets.ids.flatten()
         vectors = self.dropout(at_least_float32(vectors))
+        units = torch.eye(len(vectors), device=vectors.device, dtype=vectors.dtype)
         with without_bf16_autocast(vectors):
+            weights = torch.cat([self.of_word.weight, self.of_sentence(vectors).T], dim=1)  # [W  C X^T]
             states = in_chunks(
                 torch.gru,
-                torch.cat([self.embedding(ids[places]), _units(vectors)[rows]], dim=1),
+                torch.cat([self.embedding(ids[places]), units[rows]], dim=1),
                 running,
                 [self.start(vectors)[rows[: len(vectors)]].unsqueeze(0)],
-                (self._input_weights(vectors), self.of_state.weight, self.of_word.bias, self.of_state.bias),
+                (weights, self.of_state.weight, self.of_word.bias, self.of_state.bias),
             )
         return states, ids[places + 1]
-
-    @torch.no_grad()
-    def greedy(self, vectors: Tensor, *, max_length: int) -> list[list[int]]:
-        """Decodes greedily: each next token is the most likely one. No dropout.
-
-        Args:
-            vectors: h_x, of shape (B, D).
-            max_length: most tokens of a row, at least 1.
-
-        Returns:
-            Token ids of each of the B rows, without the final ``END``.
-        """
-        state, weights, units = self.start(vectors), self._input_weights(vectors), _units(vectors)
-        token = torch.full((len(vectors),), START, device=vectors.device)
-        ended = torch.zeros_like(token, dtype=torch.bool)
-        tokens = []
-        for _ in range(max_length):
-            given = torch.cat([self.embedding(token), units], dim=1)
-            state = torch.gru_cell(
-                given, state, weights, self.of_state.weight, self.of_word.bias, self.of_state.bias
-            )
-            token = self.output(state).argmax(dim=1).masked_fill(ended, END)
-            ended = token == END
-            if bool(ended.all()):
-                break
-            tokens.append(token)
-        rows = torch.stack(tokens, dim=1).tolist() if tokens else [[] for _ in vectors]
-        return [row[: row.index(END)] if END in row else row for row in rows]
-
-    def flops(self, rows: int, tokens: int) -> float:
-        """Returns the floating-point operations of a forward pass: 2 per weight and each of its uses.
-
-        Args:
-            rows: number of sentences, for each of which the weights of h_x are used once.
-            tokens: number of predicted tokens, for each of which all others are used once.
-        """
-        sentence = [self.of_sentence.weight, *(w for w in self.start.parameters() if w.ndim == 2)]
-        token = [self.of_word.weight, self.of_state.weight, self.output.weight]
-        return 2.0 * sum(
-            count * weight.numel() for count, weights in ((rows, sentence), (tokens, token)) for weight in weights
-        )
-
-    def _input_weights(self, vectors: Tensor) -> Tensor:
-        """Computes [W  C X^T], of shape (3H, E + B), from ``vectors`` of shape (B, D)."""
-        return torch.cat([self.of_word.weight, self.of_sentence(vectors).T], dim=1)
-
-
-def _units(vectors: Tensor) -> Tensor:
-    """Returns the unit vectors e_i, as rows of shape (B, B), for ``vectors`` of shape (B, D)."""
-    return torch.eye(len(vectors), device=vectors.device, dtype=vectors.dtype)
 
 
 def cross_entropy_sum(output: nn.Linear, states: Tensor, wanted: Tensor, chunk: int) -> Tensor:
@@ -193,9 +142,8 @@ def cross_entropy_sum(output: nn.Linear, states: Tensor, wanted: Tensor, chunk: 
     Returns:
         A scalar, in float32 or float64.
     """
-    kind = states.device.type
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else output.weight.dtype
-    with torch.autocast(kind, enabled=False):
+    dtype = autocast_dtype(states.device) or output.weight.dtype
+    with without_autocast(states.device):
         return _CrossEntropySum.apply(
             states.to(dtype), output.weight, output.bias, wanted, chunk, torch.is_grad_enabled()
         )
@@ -212,7 +160,7 @@ class _CrossEntropySum(torch.autograd.Function):
     def forward(
         ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, wanted: Tensor, chunk: int, training: bool
     ) -> Tensor:
-        total = states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32))
+        total = at_least_float32(states.new_zeros(()))
         ctx.gradients = [torch.zeros_like(each) for each in (states, weight, bias)] if training else None
         cast_weight, cast_bias = weight.to(states.dtype), bias.to(states.dtype)
         for first in range(0, len(states), chunk):
@@ -227,7 +175,7 @@ class _CrossEntropySum(torch.autograd.Function):
                 of_states, of_weight, of_bias = ctx.gradients
                 torch.mm(of_scores, cast_weight, out=of_states[rows])
                 if of_weight.dtype == state.dtype:
-                    of_weight.addmm_(of_scores.T, state)
+                    torch.addmm(of_weight, of_scores.T, state, out=of_weight)
                 else:
                     of_weight += of_scores.T @ state
                 of_bias += scores.sum(dim=0)

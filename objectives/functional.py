@@ -1,4 +1,4 @@
-"""Losses of the objectives as pure functions, and the cost of encoding.
+"""Losses of the objectives as pure functions.
 
 NT-Xent (Chen et al. 2020; Giorgi et al. 2021, section 3.1), for n pairs (e_i, e_{i+n}) and queue q_1 .. q_M:
 
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from encoders.base import Encoder
+from encoders.kernels import without_autocast
 
 Reduction = Literal["mean", "sum"]
 
@@ -50,7 +50,7 @@ def nt_xent(
         Scalar, in float32 or float64 whatever the type of the inputs.
     """
     vectors = at_least_float32(torch.cat([anchors, positives]))  # (2n, D)
-    with torch.autocast(vectors.device.type, enabled=False):  # half precision is too coarse at small temperatures
+    with without_autocast(vectors.device):  # half precision is too coarse at small temperatures
         vectors = F.normalize(vectors, dim=1)
         others = vectors if queue is None else torch.cat([vectors, F.normalize(queue.to(vectors), dim=1)])
         scores = vectors @ others.T / temperature  # (2n, 2n + M)
@@ -77,7 +77,7 @@ def in_batch_scores(first: Tensor, second: Tensor, k: int) -> Tensor:
     """
     if len(first) < k:
         raise ValueError(f"{k} candidates need a batch of at least {k} rows. Got {len(first)} instead.")
-    with torch.autocast(first.device.type, enabled=False):
+    with without_autocast(first.device):
         scores = at_least_float32(first) @ at_least_float32(second).T  # (B, B)
     rows = torch.arange(len(first), device=first.device)
     return scores.gather(1, (rows[:, None] + rows[:k]) % len(first))
@@ -90,18 +90,6 @@ def choose_first(scores: Tensor) -> tuple[Tensor, Tensor]:
         The mean of -log softmax(scores)[:, 0], a scalar, and the share of rows in which column 0 is larger than
         all others, a detached scalar. Ties count as misses, so collapsed vectors score 0.
     """
-    with torch.autocast(scores.device.type, enabled=False):
+    with without_autocast(scores.device):
         loss = (scores.logsumexp(dim=1) - scores[:, 0]).mean()
     return loss, (scores[:, 0] > scores[:, 1:].amax(dim=1)).to(scores.dtype).mean().detach()
-
-
-def forward_flops(encoder: Encoder, rows: float, length: float) -> float:
-    """Returns the floating-point operations of a forward pass of ``encoder`` over rows of equal length.
-
-    Args:
-        encoder: adds its special tokens to each row.
-        rows: number of rows.
-        length: content tokens of a row; a mean may be fractional.
-    """
-    length += len(encoder.format.prefix) + len(encoder.format.suffix)
-    return encoder.forward_flops(round(rows * length), length)

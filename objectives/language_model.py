@@ -13,9 +13,6 @@ paper gives only the sizes. Our choices:
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +27,6 @@ from encoders.base import Encoder
 from objectives.base import Loss, Objective, Requirements, evaluating
 from objectives.conssent import CITATION
 from objectives.decoder import CHUNK, cross_entropy_sum
-from objectives.functional import forward_flops
 from objectives.gather import global_mean
 from objectives.masked_lm import labelled
 
@@ -53,7 +49,7 @@ class LanguageModel(Objective):
 
     citation = CITATION
     formula = r"L = -\frac{1}{N} \sum_{j,\,t} \log\, \mathrm{softmax}(V h_{j,t} + d)_{w_{j,t+1}}"
-    part_names = ("lm",)
+    part_names = perplexities = ("lm",)
     requirements = Requirements(unit="sentence")
     output: nn.Linear
 
@@ -98,25 +94,13 @@ class LanguageModel(Objective):
         total, mean, count = global_mean(cross_entropy_sum(self.output, states, wanted, CHUNK), len(wanted))
         return Loss(total, {"lm": mean}, {"lm": count})
 
-    def step_flops(self, encoder: Encoder) -> float:
-        rows, length = self.batch_size, self.statistics.mean_length
-        tokens = round(rows * (length + len(encoder.format.prefix) + len(encoder.format.suffix)))
-        flops = forward_flops(encoder, rows, length) + 2.0 * tokens * self.output.weight.numel()
-        return 3 * flops  # a backward pass costs two forward passes
-
-    def dev_metrics(self, encoder: Encoder, batches: Iterable[Batch]) -> dict[str, float]:
-        """Computes ``dev_lm`` and its exponential, ``dev_lm_perplexity``."""
-        found = super().dev_metrics(encoder, batches)
-        return found | {"dev_lm_perplexity": math.exp(found["dev_lm"])} if found else found
-
 
 def sees_ahead(encoder: Encoder) -> bool:
     """Returns whether a token's state depends on the token after it, tried out with two sentences."""
     format = encoder.format
-    words = (number for number in range(format.vocab_size) if number not in format.special_ids)
-    one, other = islice(words, 2)
+    one, other, *_ = (number for number in range(format.vocab_size) if number not in format.special_ids)
     rows = [format.wrap(np.array(row)) for row in ((one, one), (one, other))]
     with evaluating(encoder):
         tokens = Tokens.pad(rows, format.pad_id).to(next(encoder.parameters()).device)
         first, second = encoder(tokens).states[:, len(format.prefix)]
-    return bool((first - second).abs().max() > NO_CHANGE * torch.maximum(first.abs(), second.abs()).max())
+    return not torch.allclose(first, second, rtol=0, atol=NO_CHANGE * float(first.abs().max()))

@@ -25,7 +25,6 @@ CITATION = """@inproceedings{devlin-etal-2019-bert,
 }"""
 
 SCORES_AT_ONCE = 10**8  # largest block of scores kept for the backward pass: 2,000 positions x 50,265 tokens
-GPU_SHARE = 1 / 32  # share of a GPU's memory for that block in float32, if this allows for more
 SCORES_IN_CACHE = 2**19  # float32 scores that fit into the cache of a CPU core
 
 
@@ -48,18 +47,11 @@ def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:
     def loss(part: Tensor, target: Tensor) -> Tensor:
         return CrossEntropyOfScores.apply(encoder.token_logits(part), target)
 
-    rows = max(1, _scores_at_once(states.device) // encoder.format.vocab_size)
+    rows = max(1, SCORES_AT_ONCE // encoder.format.vocab_size)
     if len(labels) <= rows:
         return loss(states, labels)
     parts = zip(states.split(rows), labels.split(rows), strict=True)
     return torch.stack([checkpoint(loss, part, target, use_reentrant=False) for part, target in parts]).sum()
-
-
-def _scores_at_once(device: torch.device) -> int:
-    """Returns the number of scores that may be kept for the backward pass."""
-    if device.type != "cuda":
-        return SCORES_AT_ONCE
-    return max(SCORES_AT_ONCE, int(GPU_SHARE * torch.cuda.get_device_properties(device).total_memory) // 4)
 
 
 def labelled(states: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

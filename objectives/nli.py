@@ -5,7 +5,8 @@
 
 Conneau et al. (2017), "Supervised Learning of Universal Sentence Representations from Natural Language Inference
 Data", section 3; its published program has two layers of width 512 before the classes, without non-linearity or
-dropout. Reimers and Gurevych (2019), "Sentence-BERT", section 3. Examples are those of GenSen's NLI task.
+dropout. Reimers and Gurevych (2019), "Sentence-BERT", section 3. The classifier is a form of GenSen's
+(``objectives.gensen.heads``).
 """
 
 from __future__ import annotations
@@ -13,15 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-import torch
-from torch import Tensor, nn
-
 from data.ranges import Size, Width
-from data.sources.inference import Inference
+from data.sources.pairs import Inference
 from data.sources.samples import MOST, Generated
-from encoders.base import Encoder
-from objectives.classifiers import Classifier
-from objectives.gensen.nli import NLI as GenSenNLI
 from objectives.gensen.objective import GenSen
 
 Features = Literal["infersent", "sentence_bert"]
@@ -44,26 +39,6 @@ CITATIONS: dict[Features, str] = {
 }
 
 
-class InferenceTask(GenSenNLI):
-    """GenSen's NLI task with another classifier.
-
-    Attributes:
-        form: form of the classifier; see the equations above.
-    """
-
-    form: Features = "infersent"
-
-    def build(self, encoder: Encoder) -> None:
-        classes = len(self.source.classes)
-        if self.form == "infersent":
-            self.classifier = Classifier(4 * encoder.dimension, classes, width=self.sizes.classifier_width)
-        else:
-            self.classifier = nn.Linear(3 * encoder.dimension, classes)
-
-    def features(self, u: Tensor, v: Tensor) -> Tensor:
-        return super().features(u, v) if self.form == "infersent" else torch.cat([u, v, (u - v).abs()], dim=1)
-
-
 class NLI(GenSen):
     """Natural language inference: GenSen with only this task, and another classifier.
 
@@ -71,7 +46,7 @@ class NLI(GenSen):
         batch_size: pairs of a micro-batch over all processes.
         features: form of the classifier and of its input, "infersent" or "sentence_bert".
         classifier_width: width of InferSent's two hidden layers; Sentence-BERT has none.
-        nli: arguments of ``data.sources.inference.Inference``; None: generated pairs.
+        nli: arguments of ``data.sources.pairs.Inference``; None: generated pairs.
         synthetic_pairs: number of generated pairs.
 
     Raises:
@@ -84,7 +59,6 @@ class NLI(GenSen):
         "\n"
         r"\mathrm{Sentence\!-\!BERT}: \quad p = \mathrm{softmax}(W [u;\ v;\ |u - v|] + b)"
     )
-    inference = InferenceTask
 
     def __init__(
         self,
@@ -103,9 +77,4 @@ class NLI(GenSen):
             synthetic_pairs=synthetic_pairs,
         )
         self.citation = CITATIONS[features]
-        task = self.tasks["nli"]
-        assert isinstance(task, InferenceTask), "by the class attribute"
-        task.form = features
-
-    def facts(self) -> dict[str, Any]:
-        return super().facts() | {"features": self.tasks["nli"].form}
+        self.tasks["nli"].form = features

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from data.selection import Selection
 from data.sources.base import Part
-from data.store import TokenStore
+from data.store import Selection, TokenTable
 from data.views.segments import Place, SegmentPair, next_segments, published_segments, select
 from objectives.masked_lm import CITATION
 from objectives.segment_pairs import SegmentPairs
@@ -33,7 +32,7 @@ class NSP(SegmentPairs):
         super().__init__(**shared)
         self.published = published
 
-    def places(self, store: TokenStore, part: Part, tokens: int) -> Selection:
+    def places(self, store: TokenTable, part: Part, tokens: int) -> Selection:
         if self.published:
             return select(store, part, others=True)
         return select(store, part, before=True, tokens=tokens - 1, others=True)
@@ -42,6 +41,6 @@ class NSP(SegmentPairs):
         segments = published_segments if self.published else next_segments
         return segments(place, room, rng, self.short)
 
-    def chance_levels(self) -> dict[str, float]:
+    def chance_levels(self, size: int) -> dict[str, float]:
         """Returns none for published pairs, whose share of true ones depends on the documents."""
-        return {} if self.published else super().chance_levels()
+        return {} if self.published else super().chance_levels(size)

@@ -30,8 +30,9 @@ from data.ranges import Size
 from data.token_format import TokenFormat
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
+from encoders.kernels import without_autocast
 from objectives.base import Corpus, Loss, Objective, Requirements, TaskData
-from objectives.functional import at_least_float32, forward_flops
+from objectives.functional import at_least_float32
 from objectives.gather import gather_rows
 
 READERS = ("f", "g")  # the encoders of sources and of candidates
@@ -57,7 +58,7 @@ def choose_neighbours(sources: Tensor, candidates: Tensor, window: int) -> tuple
     place = torch.arange(len(sources), device=sources.device)
     apart = (place[:, None] - place).abs()  # (B, B)
     near = (apart > 0) & (apart <= window)
-    with torch.autocast(sources.device.type, enabled=False):
+    with without_autocast(sources.device):
         scores = at_least_float32(sources) @ at_least_float32(candidates).T
         scores = scores.masked_fill(apart == 0, -torch.inf).log_softmax(dim=1)
         loss = -(scores.masked_fill(~near, 0.0).sum(dim=1) / near.sum(dim=1)).mean()
@@ -88,17 +89,14 @@ class QuickThoughts(Objective):
         super().__init__()
         self.window = window
         self.batch_size = batch_size
-        if batch_size < self.least_batch:
-            raise UserError(f"at least {self.least_batch} with window={window}", key="objective.batch_size")
-
-    @property
-    def least_batch(self) -> int:
-        """Fewest sentences of a batch in which every sentence has a negative."""
-        return 2 * self.window + 2
+        self.least = 2 * window + 2  # sentences of a batch in which every sentence has a negative
+        if batch_size < self.least:
+            raise UserError(f"at least {self.least} with window={window}", key="objective.batch_size")
 
     def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
         """Returns the sentences of the corpus, in batches of consecutive ones."""
-        return {name: found._replace(contiguous=True) for name, found in super().task_data(corpus).items()}
+        found = super().task_data(corpus).items()
+        return {name: data._replace(contiguous=True, least=self.least) for name, data in found}
 
     def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
         """Returns the token ids of the sentence, of shape (T,); nothing is random."""
@@ -117,15 +115,10 @@ class QuickThoughts(Objective):
         loss, right = choose_neighbours(sources, candidates, self.window)
         return Loss(loss, dict(zip(self.part_names, (loss.detach(), right), strict=True)))
 
-    def step_flops(self, encoder: Encoder) -> float:
-        flops = forward_flops(encoder, self.batch_size, self.statistics.mean_length)
-        scores = self.batch_size**2 * encoder.dimension  # 2 per product, of width dimension / 2
-        return 3 * (flops + scores)  # a backward pass costs two forward passes
-
-    def chance_levels(self) -> dict[str, float]:
-        size, window = self.batch_size, self.window
+    def chance_levels(self, size: int) -> dict[str, float]:
+        window = self.window
         near = 2 * window - window * (window + 1) / size  # neighbours on average: there are fewer at both ends
         return dict(zip(self.part_names, (math.log(size - 1), near / (size - 1)), strict=True))
 
     def facts(self) -> dict[str, Any]:
-        return {"window": self.window, "negatives per anchor": self.batch_size - self.least_batch + 1}
+        return {"negatives per anchor": self.batch_size - self.least + 1}

@@ -24,12 +24,9 @@ import torch
 from torch import Tensor, nn
 
 from data.batch import IGNORE, Batch, Tokens
-from data.errors import UserError
-from data.randomness import FIXED, generator
 from data.ranges import AtLeast8, Proportion, Share, Size, Weight
-from data.selection import Selection
 from data.sources.base import Part
-from data.store import TokenStore
+from data.store import Selection, TokenTable
 from data.token_format import TokenFormat
 from data.views.masking import mask_tokens
 from data.views.segments import Place, RunningText, SegmentPair
@@ -38,8 +35,6 @@ from objectives.base import Corpus, Loss, Objective, Requirements, TaskData
 from objectives.classifiers import classification_loss
 from objectives.gather import global_mean
 from objectives.masked_lm import masked_lm_sum
-
-MEASURED = 500  # training pairs from which the mean length is estimated
 
 
 class Example(NamedTuple):
@@ -67,6 +62,7 @@ class SegmentPairs(Objective):
         r" + w_{\mathrm{mlm}}\, L_{\mathrm{MLM}}"
     )
     name: ClassVar[str]  # of the loss part
+    word_order = False  # whether the classes differ only in it
     head: nn.Linear
 
     def __init__(
@@ -84,10 +80,9 @@ class SegmentPairs(Objective):
         self.short = short
         self.mlm_weight = mlm_weight
         self.mlm_probability = mlm_probability
-        self.mean_length = float(max_length)  # content tokens of a pair
 
     @abstractmethod
-    def places(self, store: TokenStore, part: Part, tokens: int) -> Selection:
+    def places(self, store: TokenTable, part: Part, tokens: int) -> Selection:
         """Selects the sentences of ``part`` from which pairs of up to ``tokens`` content tokens can start."""
 
     @abstractmethod
@@ -100,27 +95,13 @@ class SegmentPairs(Objective):
 
     @property
     def requirements(self) -> Requirements:
-        return Requirements(unit="sentence", mask_token=self.mlm_weight > 0)
+        return Requirements(unit="sentence", mask_token=self.mlm_weight > 0, word_order=self.word_order)
 
     def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
-        tokens = max(2, min(self.max_length, corpus.tokenizer.model_max_length))  # `check_encoder` refuses less
+        tokens = min(self.max_length, corpus.tokenizer.model_max_length)
         train, dev = (self.places(corpus.store, part, tokens) for part in ("train", "dev"))
         text = RunningText(corpus.store, corpus.store.documents, train.indices, dev.indices)
-        rng = generator(FIXED)
-        chosen = rng.choice(train.indices, min(MEASURED, len(train.indices)), replace=False)
-        pairs = [self.pair(text[int(i)], tokens, rng) for i in chosen]
-        self.mean_length = float(np.mean([len(pair.first) + len(pair.second) for pair in pairs]))
         return {"": TaskData(text, train, dev)}
-
-    def check_encoder(self, encoder: Encoder) -> None:
-        """Refuses an encoder whose positions cannot hold a pair.
-
-        Raises:
-            UserError: if so; UnfitError: see ``Objective``.
-        """
-        super().check_encoder(encoder)
-        if self._room(encoder.format) < 2:
-            raise UserError("too short for two segments", key=f"encoder.max_length={encoder.format.max_length}")
 
     def build(self, encoder: Encoder) -> None:
         """Adds the classifier, and the encoder's pooler if it lacks one."""
@@ -140,11 +121,9 @@ class SegmentPairs(Objective):
         content = np.concatenate([first, second])
         hidden, labels = mask_tokens(content, format, self.mlm_probability, rng)
         ids, type_ids = format.wrap_pair(*np.split(hidden, [len(first)]))
-        before, between, after = (
-            np.full(len(special), IGNORE) for special in (format.prefix, format.middle, format.suffix)
-        )
-        one, other = np.split(labels, [len(first)])
-        return Example(ids, type_ids, np.concatenate([before, one, between, other, after]), follows)
+        special = [len(each) for each in (format.prefix, format.middle, format.suffix)]
+        labels = np.insert(labels, np.repeat([0, len(first), len(labels)], special), IGNORE)
+        return Example(ids, type_ids, labels, follows)
 
     def collate(self, examples: list[Example], format: TokenFormat) -> Batch:
         pairs = Tokens.pad(
@@ -169,14 +148,5 @@ class SegmentPairs(Objective):
         mlm, parts["mlm"], selected = global_mean(mlm_sum, int((pairs.labels != IGNORE).sum()))
         return Loss(total + self.mlm_weight * mlm, parts, {"mlm": selected})
 
-    def chance_levels(self) -> dict[str, float]:
+    def chance_levels(self, size: int) -> dict[str, float]:
         return {self.name: math.log(2), f"{self.name}_accuracy": 0.5}  # one pair in two follows
-
-    # Cost
-
-    def step_flops(self, encoder: Encoder) -> float:
-        tokens = self.batch_size * self.mean_length
-        flops = encoder.forward_flops(round(tokens), self.mean_length)
-        if self.mlm_weight:
-            flops += encoder.head_flops(round(tokens * self.mlm_probability))
-        return 3 * flops  # a backward pass costs two forward passes

@@ -26,7 +26,6 @@ from data.batch import Batch, Tokens
 from data.errors import UnfitError
 from data.ranges import AtLeast2, AtLeast3, Positive
 from data.token_format import TokenFormat
-from data.views.perturbations import MOST_COUNTED
 from encoders.base import Encoder
 from objectives.base import Loss, Objective, Requirements, evaluating
 from objectives.functional import at_least_float32, choose_first, in_batch_scores
@@ -124,17 +123,8 @@ class SimCSE(Objective):
         loss, right = one_directional(first, second, temperature=self.temperature)
         return Loss(loss, dict(zip(self.part_names, (loss.detach(), right), strict=True)))
 
-    def step_flops(self, encoder: Encoder) -> float:
-        rows, special = 2 * self.batch_size, len(encoder.format.prefix) + len(encoder.format.suffix)
-        units, indices = self.statistics.units, self.statistics.indices
-        some = indices[:: -(-len(indices) // MOST_COUNTED)]
-        lengths = np.array([len(units[int(i)]) for i in some])
-        length = float(np.minimum(lengths + special, self.max_length).mean())
-        flops = encoder.forward_flops(round(rows * length), length) + 2.0 * rows * encoder.dimension**2
-        return 3 * flops  # a backward pass costs two forward passes
-
-    def chance_levels(self) -> dict[str, float]:
-        return dict(zip(self.part_names, (math.log(self.batch_size), 1 / self.batch_size), strict=True))
+    def chance_levels(self, size: int) -> dict[str, float]:
+        return dict(zip(self.part_names, (math.log(size), 1 / size), strict=True))
 
     def facts(self) -> dict[str, Any]:
         return {"negatives per anchor": self.batch_size - 1}

@@ -6,15 +6,11 @@ Section 3.1 of the paper. ``data.views.segments`` describes how pairs are sample
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from data.selection import Selection
 from data.sources.base import Part
-from data.store import TokenStore
+from data.store import Selection, TokenTable
 from data.views.segments import Place, SegmentPair, ordered_segments, select
-from objectives.base import Requirements
 from objectives.segment_pairs import SegmentPairs
 
 
@@ -22,6 +18,8 @@ class SOP(SegmentPairs):
     """Sentence order prediction; all arguments are those of ``SegmentPairs``."""
 
     name = "sop"
+    word_order = True
+    version = 2  # version 1 always left out sentences at the end
     citation = """@inproceedings{lan-etal-2020-albert,
   title = {{ALBERT}: A Lite {BERT} for Self-supervised Learning of Language Representations},
   author = {Lan, Zhenzhong and Chen, Mingda and Goodman, Sebastian and Gimpel, Kevin and Sharma, Piyush and Soricut, Radu},
@@ -29,11 +27,7 @@ class SOP(SegmentPairs):
   year = {2020}
 }"""  # noqa: E501
 
-    @property
-    def requirements(self) -> Requirements:
-        return replace(super().requirements, word_order=True)
-
-    def places(self, store: TokenStore, part: Part, tokens: int) -> Selection:
+    def places(self, store: TokenTable, part: Part, tokens: int) -> Selection:
         return select(store, part, behind=1)
 
     def pair(self, place: Place, room: int, rng: np.random.Generator) -> SegmentPair:

@@ -79,14 +79,3 @@ class TiedDecoder(nn.Module):
         own = {name: lent[name] for name in self._borrowed}
         with kernels.without_cudnn_attention(targets.ids.device):
             return functional_call(body, own, kwargs=read).last_hidden_state
-
-    def flops(self, encoder: Encoder, rows: int, tokens: int) -> float:
-        """Returns the floating-point operations of a forward pass over ``tokens`` in ``rows``, MLM head included.
-
-        Half of a cross-attention's weights (query, output) are used per token, the other half (key, value) per
-        row.
-        """
-        weights = sum(weight.numel() for weight in self.cross_attention.parameters() if weight.ndim == 2)
-        return (
-            encoder.forward_flops(tokens, tokens / rows) + encoder.head_flops(tokens) + weights * (rows + tokens)
-        )

@@ -16,8 +16,7 @@ Wang, Reimers and Gurevych (2021), section 3, and where this implementation goes
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +29,6 @@ from data.views import words
 from encoders.base import Encoder
 from objectives.base import Loss, Objective, Requirements
 from objectives.decoder import Decoder
-from objectives.functional import forward_flops
 from objectives.gather import global_mean
 from objectives.masked_lm import masked_lm_sum
 from objectives.tied_decoder import TiedDecoder
@@ -46,14 +44,11 @@ CITATION = """@inproceedings{wang-etal-2021-tsdae,
 
 
 class Example(NamedTuple):
-    """Token ids of the input and of the sentence to reconstruct, with special tokens, of shapes (T,) and (U,).
-
-    ``sources``: positions of the input's words in the sentence (``data.views.perturbations.Perturbed``).
-    """
+    """Token ids of the input and of the sentence to reconstruct, with special tokens, of shapes (T,) and (U,)."""
 
     noisy: np.ndarray
     target: np.ndarray
-    sources: np.ndarray
+    sources: dict[str, list[np.ndarray]]  # positions in the sentence of the input's tokens
 
 
 class TSDAE(Objective):
@@ -119,10 +114,7 @@ class TSDAE(Objective):
         if isinstance(self.decoder, Decoder):
             # It has special tokens of its own, whose ids come before those of the encoder's vocabulary.
             target = np.concatenate([[START], content + len(SPECIAL), [END]])
-        return Example(format.wrap(noisy.tokens), target, noisy.sources)
-
-    def sources(self, example: Example) -> Mapping[str, Sequence[np.ndarray]]:
-        return {"noisy": [example.sources]}
+        return Example(format.wrap(noisy.tokens), target, {"noisy": [noisy.sources]})
 
     def collate(self, examples: list[Example], format: TokenFormat) -> Batch:
         targets = [example.target for example in examples]
@@ -143,17 +135,3 @@ class TSDAE(Objective):
             count = int((targets.labels != IGNORE).sum())
         total, mean, everywhere = global_mean(total, count)
         return Loss(total, {"reconstruction": mean}, {"reconstruction": everywhere})
-
-    def step_flops(self, encoder: Encoder) -> float:
-        rows, length = self.batch_size, self.statistics.mean_length
-        flops = forward_flops(encoder, rows, max(1.0, (1 - self.deleted) * length))
-        if isinstance(self.decoder, TiedDecoder):
-            special = len(encoder.format.prefix) + len(encoder.format.suffix)
-            flops += self.decoder.flops(encoder, rows, round(rows * (length + special)))
-        else:
-            flops += self.decoder.flops(rows, round(rows * (length + 1)))
-        return 3 * flops  # a backward pass costs two forward passes
-
-    def facts(self) -> dict[str, Any]:
-        """Returns which of the two decoders is used."""
-        return {"decoder": "the encoder's own" if isinstance(self.decoder, TiedDecoder) else "GRU"}

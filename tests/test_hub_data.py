@@ -14,8 +14,7 @@ from pyarrow import parquet
 
 from data.errors import UserError
 from data.files import read_yaml
-from data.sources.base import normalise
-from data.sources.hub import Hub
+from data.sources.text import Text
 from experiments import config as configuration
 from tests import hub_server
 from tests.experiments import tiny
@@ -85,9 +84,9 @@ def test_the_configured_data_sets_are_read(
     commits = _publish_data(hub, rows)
     config = tiny.check([f"corpus={corpus}", *([override] if override else [])])
     source = configuration.build(config["corpus"], "corpus")
-    found = [normalise(document.text) for document in source.documents()]
+    found = [example.texts[0] for example in source.read()]
     assert found == ([f"= Title = {row}" for row in rows] if corpus == "wikitext103" else rows)
-    assert source.rows.commit == commits[corpus]
+    assert source.commit == commits[corpus]
     assert not hub.received("plain_text/test") and not hub.received("wikitext-2")
 
 
@@ -108,7 +107,7 @@ def test_a_second_run_makes_no_request(
     assert read_yaml(tmp_path / "run" / "config.yaml")["corpus"]["revision"] == commit
     monkeypatch.setattr(constants, "ENDPOINT", NOWHERE)
     again = [*SMALL, "corpus=lm1b", f"run_dir={tmp_path / 'again'}"]
-    assert run(tmp_path, *again).refused("corpus.dataset", "corpus.revision=")
+    assert run(tmp_path, *again).refused("corpus.dataset")
     assert run(tmp_path, *again, f"corpus.revision={commit}").status == 0
     weights = [tmp_path / name / "encoder" / "model.safetensors" for name in ("run", "again")]
     assert weights[0].read_bytes() == weights[1].read_bytes()
@@ -116,12 +115,12 @@ def test_a_second_run_makes_no_request(
 
 def test_a_new_commit_changes_the_fingerprint(rows: list[str], hub: hub_server.Hub) -> None:
     hub.publish("org/texts", {"train.parquet": _table(rows)}, kind="datasets")
-    first = Hub(dataset="org/texts")
-    assert len(list(first.documents())) == len(rows)
+    first = Text(dataset="org/texts")
+    assert len(list(first.examples())) == len(rows)
     hub.publish("org/texts", {"train.parquet": _table(rows[:20])}, kind="datasets")
-    second = Hub(dataset="org/texts")
-    assert len(list(second.documents())) == 20 and second.fingerprint != first.fingerprint
-    assert len(list(first.documents())) == len(rows)
+    second = Text(dataset="org/texts")
+    assert len(list(second.examples())) == 20 and second.fingerprint != first.fingerprint
+    assert len(list(first.examples())) == len(rows)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +150,7 @@ def test_refusals_of_a_data_set_are_one_line(
     if token is not None:
         monkeypatch.setenv("HF_TOKEN", token)
     with pytest.raises(UserError) as refusal:
-        list(Hub(**arguments).documents())
+        list(Text(**arguments).examples())
     assert refusal.value.key == "corpus.dataset"
     assert part in str(refusal.value) and "\n" not in str(refusal.value)
 
@@ -161,10 +160,10 @@ def test_a_refused_data_set_leaves_no_files(rows: list[str], hub: hub_server.Hub
     for override in ("revision=v1", "split=tran"):
         found = run(tmp_path, *SMALL, "corpus=hub", "corpus.dataset=org/texts", f"corpus.{override}")
         assert found.refused("corpus.dataset", "org/texts"), found.error
-    assert not (tmp_path / "run").exists() and not list(tmp_path.rglob("*.part"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_table_is_read_completely_after_the_connection_closed(rows: list[str], hub: hub_server.Hub) -> None:
     commit = hub.publish("org/texts", {"train.parquet": _table(rows)}, kind="datasets")
     hub.cuts["train.parquet"] = [(1000, "close")]
-    assert [document.text for document in Hub(dataset="org/texts", revision=commit).documents()] == rows
+    assert [example.texts[0] for example in Text(dataset="org/texts", revision=commit).examples()] == rows

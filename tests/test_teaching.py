@@ -73,7 +73,7 @@ def test_the_first_notebook_runs_on_a_small_corpus(tmp_path: Path) -> None:
     """Reading the documentation of all packages takes most of a notebook's time: here it is only Python's."""
     source = copy(tmp_path / "checkout") / "data" / "sources" / "pydocs.py"
     text = source.read_text(encoding="utf-8")
-    text, count = re.subn(r"^PACKAGES = \{.*?^\}$", "PACKAGES = {}", text, flags=re.M | re.S)
+    text, count = re.subn(r"^PACKAGES = \[.*?^\]$", "PACKAGES = []", text, flags=re.M | re.S)
     assert count == 1
     source.write_text(text, encoding="utf-8")
     run(NOTEBOOKS[0], tmp_path / "checkout", tmp_path)

@@ -50,12 +50,6 @@ class TinyEncoder(Encoder):
     def token_logits(self, states: Tensor) -> Tensor:
         return self.dropout(states) @ self.embedding.weight.T
 
-    def forward_flops(self, tokens: int, length: float) -> float:
-        return 2.0 * self.mix.weight.numel() * tokens
-
-    def head_flops(self, tokens: int) -> float:
-        return 2.0 * self.embedding.weight.numel() * tokens
-
     def write_files(self, folder: Path) -> dict[str, Any]:
         raise AssertionError("never exported")
 

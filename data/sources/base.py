@@ -1,53 +1,76 @@
-"""Base of the corpora: a stream of documents, a fingerprint, and a split that never changes."""
+"""Base of corpora and sources of pairs: a stream of examples, a fingerprint, and a split that never changes."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
+
+from pydantic import validate_call
 
 from data.ranges import Below1, Factor
 
 Part = Literal["train", "dev"]
 PART_NAMES: dict[Part, str] = {"train": "training", "dev": "dev"}
+EMPTY = "without text"  # a reason in ``skipped``
 
 
-class Document(NamedTuple):
-    """One document of a source, white space untouched.
+class Example(NamedTuple):
+    """One example of a source, white space untouched.
 
     Attributes:
-        text: the text.
-        group: documents of one group (a book, say) are in one part of the split; None: a group of its own.
+        texts: a document; a sentence and its translation or tree; a premise and its hypothesis.
+        label: the number of the class.
+        group: examples of one group (a book, say) are in one part of the split; None: those with the same first
+            text are.
         part: the part that the source itself assigns; None: the split's hash decides.
+        repeats: how many times the example occurs in an epoch; it is stored once.
     """
 
-    text: str
+    texts: tuple[str, ...]
+    label: int | None = None
     group: str | None = None
     part: Part | None = None
+    repeats: int = 1
 
 
 class Source(ABC):
-    """Base of all corpora.
+    """Base of all corpora and sources of pairs.
 
     Args:
-        fraction: share of the training documents in use, in (0, 1]; smaller shares lie within larger ones.
-        dev_fraction: share of the documents (or groups) that is held out, in [0, 1).
-        lowercase: whether the text is lower-cased.
+        fraction: share of the training examples in use, in (0, 1]; smaller shares lie within larger ones.
+        dev_fraction: share of the examples (or groups) that is held out, in [0, 1).
+        lowercase: whether the texts are lower-cased.
+
+    Attributes:
+        name: of the kind of source.
+        columns: texts of an example.
+        classes: names of the classes; none where examples have no label.
+        synthetic: whether a program generated the texts.
+        symbols: whether the last text is symbols separated by blanks ("(NP XX )NP"), not prose.
+        skipped: number of examples that the last reading left out, by reason.
     """
 
     name: str
+    columns: int = 1
+    classes: tuple[str, ...] = ()
+    synthetic: bool = False
+    symbols: bool = False
 
+    @validate_call
     def __init__(self, *, fraction: Factor = 1.0, dev_fraction: Below1 = 0.05, lowercase: bool = False) -> None:
         self.fraction = fraction
         self.dev_fraction = dev_fraction
         self.lowercase = lowercase
+        self.skipped: Counter[str] = Counter()
 
     @abstractmethod
-    def documents(self) -> Iterator[Document]:
-        """Streams the documents, in an order that is always the same, in constant memory.
+    def examples(self) -> Iterator[Example]:
+        """Streams the examples, in an order that is always the same, in constant memory.
 
         Raises:
             UserError: if a file cannot be read.
@@ -55,30 +78,39 @@ class Source(ABC):
 
     @abstractmethod
     def identity(self) -> Iterable[str | bytes]:
-        """Yields what the fingerprint is made of: equal only for the same documents in the same order."""
+        """Yields what the fingerprint is made of: equal only for the same examples in the same order."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Returns the corpus' entry in a model card: name, where it is from, licence (None where unknown)."""
+        """Returns the source's entry in a model card: name, where it is from, licence (None where unknown)."""
 
     def pinned(self) -> dict[str, Any]:
         """Returns settings that pin the text for a later run (the commit of a branch); {} if those given do."""
         return {}
 
     @property
-    def document_units(self) -> tuple[str | int, ...]:
-        """Units of the files that are documents ("line", or a number of words); () if they cannot be chosen."""
-        return ()
-
-    @property
     def total(self) -> int | None:
-        """Number of documents where it is known beforehand, for a progress display."""
+        """Number of examples where it is known beforehand, for a progress display."""
         return None
 
     @property
     def share_read(self) -> float | None:
-        """Share of the text that the current ``documents()`` has read; None if it is not known."""
+        """Share of the text that the current ``examples()`` has read; None if it is not known."""
         return None
+
+    def read(self, clean: Callable[[str], str] | None = None) -> Iterator[Example]:
+        """Streams ``examples`` with texts by ``clean`` (None: ``normalise``), counting those without text."""
+        self.skipped.clear()
+        for example in self.examples():
+            texts = tuple(map(clean or normalise, example.texts))
+            if all(texts):
+                yield example._replace(texts=texts)
+            else:
+                self.skipped[EMPTY] += 1
+
+    def assign_part(self, example: Example) -> Part:
+        """Returns the part of an example with normalised texts."""
+        return part_of(example.part, split_hash(example.group, example.texts[0]), self.dev_fraction)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -89,15 +121,19 @@ class Source(ABC):
         """Returns a digest that stands for the texts of ``texts``."""
         return fingerprint("texts", self.fingerprint, str(self.dev_fraction), str(self.lowercase))
 
-    def texts(self) -> Iterator[str]:
+    def texts(self, column: int | None = 0) -> Iterator[str]:
         """Streams the training part's texts, normalised, to train a tokenizer on.
 
         ``fraction`` is ignored: one tokenizer, and so one token store, serves all fractions.
+
+        Args:
+            column: number of the text within an example; None: all of its texts.
         """
-        for document in self.documents():
-            text = normalise(document.text)
-            if text and part_of(document.part, split_hash(document.group, text), self.dev_fraction) == "train":
-                yield text.lower() if self.lowercase else text
+        for example in self.read():
+            if self.assign_part(example) == "train":
+                texts = example.texts if column is None else example.texts[column : column + 1]
+                for text in texts * example.repeats:
+                    yield text.lower() if self.lowercase else text
 
 
 def normalise(text: str) -> str:
@@ -106,17 +142,17 @@ def normalise(text: str) -> str:
 
 
 def split_hash(group: str | None, text: str) -> int:
-    """Returns the 64 bits that decide a document's part: of its group, else of its normalised ``text``."""
+    """Returns the 64-bit hash that decides the part: of the group, else of the normalised first ``text``."""
     return _hash64(text if group is None else group, b"split")
 
 
 def order_hash(text: str) -> int:
-    """Returns the 64 bits that decide which fractions a document belongs to; independent of ``split_hash``."""
+    """Returns the 64-bit hash that decides which fractions hold an example; independent of ``split_hash``."""
     return _hash64(text, b"fraction")
 
 
 def weight_hash(text: str) -> int:
-    """Returns the 64 bits that decide how often a mixture repeats a document; independent of the others."""
+    """Returns the 64-bit hash that decides how often a mixture repeats a document; independent of the others."""
     return _hash64(text, b"weight")
 
 
@@ -126,7 +162,7 @@ def threshold(share: float) -> int:
 
 
 def part_of(part: Part | None, split: int, dev_fraction: float) -> Part:
-    """Returns the part of a document: its own where it has one, else "dev" for the lowest split hashes."""
+    """Returns ``part`` if the source assigned it, else "dev" for the lowest split hashes."""
     return part or ("dev" if split < threshold(dev_fraction) else "train")
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Iterator
 from typing import Any
 
-from nltk.corpus.reader import BracketParseCorpusReader, CorpusReader, PlaintextCorpusReader
-from nltk.corpus.util import LazyCorpusLoader
+from nltk.corpus.reader import BracketParseCorpusReader, PlaintextCorpusReader
 
 from data.errors import UserError, reading
-from data.sources.base import Document, Source
-
-CORPORA = vars(importlib.import_module("nltk.corpus"))  # ``import nltk.corpus`` gives a lazy module without names
+from data.sources.base import Example, Source
 
 
 class NltkCorpus(Source):
@@ -36,49 +32,44 @@ class NltkCorpus(Source):
         self.corpus = corpus
         self._reader = corpus_reader(corpus)
 
-    def documents(self) -> Iterator[Document]:
+    def examples(self) -> Iterator[Example]:
         with reading("corpus", f"nltk {self.corpus}"):
             for fileid in self._reader.fileids():
-                yield Document(_text(self._reader, fileid))
+                yield Example((_text(self._reader, fileid),))
 
     def identity(self) -> Iterator[str]:
-        return (document.text for document in self.documents())
+        return (example.texts[0] for example in self.examples())
 
     def describe(self) -> dict[str, Any]:
-        try:
-            licence = self._reader.license()
-        except OSError:
-            licence = None
-        return {"name": f"nltk {self.corpus}", "where": "nltk.org/nltk_data", "licence": licence}
+        return {"name": f"nltk {self.corpus}", "where": "nltk.org/nltk_data", "licence": None}
 
     @property
     def total(self) -> int:
         return len(self._reader.fileids())
 
 
-def corpus_reader(corpus: str, key: str = "corpus.corpus") -> Any:
+def corpus_reader(corpus: str, key: str = "corpus.corpus", method: str = "sents") -> Any:
     """Returns NLTK's reader of a corpus.
 
     Args:
         corpus: its name in ``nltk.corpus``.
-        key: of the setting, for messages.
+        key: configuration key, for messages.
+        method: method that the reader must have: "parsed_sents" of trees.
 
     Raises:
-        UserError: if there is no such reader, or its data is not installed.
+        UserError: if there is no such reader, its data is not installed, or it lacks ``method``.
     """
-    kinds = LazyCorpusLoader, CorpusReader  # the first becomes the second when it is used
-    names = [name for name, value in CORPORA.items() if isinstance(value, kinds)]
-    if corpus not in names:
-        near = difflib.get_close_matches(corpus, names, n=1)
-        raise UserError(f"nltk has no corpus {corpus!r}", key=key, hint=f"Did you mean {near[0]}?" if near else "")
-    reader: Any = CORPORA[corpus]
+    # ``import nltk.corpus`` gives a lazy module without names
+    reader: Any = getattr(importlib.import_module("nltk.corpus"), corpus, None)
     try:
         reader.ensure_loaded()
     except LookupError:
         hint = f"Run python -c \"import nltk; nltk.download('{corpus}')\", or set NLTK_DATA to its folder."
         raise UserError(f"the data of nltk's {corpus!r} is not installed", key=key, hint=hint) from None
-    if not hasattr(reader, "sents"):
-        raise UserError(f"nltk's {corpus!r} has no running text", key=key)
+    except AttributeError:
+        raise UserError(f"nltk has no corpus {corpus!r}", key=key) from None
+    if not hasattr(reader, method):
+        raise UserError(f"nltk's {corpus!r} has no {method}", key=key)
     return reader
 
 

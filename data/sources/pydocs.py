@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import gc
 import importlib.util
 import inspect
 import os
@@ -16,31 +15,32 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from data.sources.base import Document, Source, order_hash
+from data.sources.base import Example, Source, order_hash
 from data.sources.prose import paragraphs
 
-# Import name and name in the registry; all of them come with what the project pins.
-PACKAGES = {
-    "accelerate": "accelerate",
-    "datasets": "datasets",
-    "fsspec": "fsspec",
-    "huggingface_hub": "huggingface_hub",
-    "jinja2": "Jinja2",
-    "joblib": "joblib",
-    "matplotlib": "matplotlib",
-    "mpmath": "mpmath",
-    "networkx": "networkx",
-    "nltk": "nltk",
-    "numpy": "numpy",
-    "pandas": "pandas",
-    "PIL": "pillow",
-    "rich": "rich",
-    "scipy": "scipy",
-    "sklearn": "scikit-learn",
-    "sympy": "sympy",
-    "torch": "torch",
-    "transformers": "transformers",
-}
+# Import names, and the names in the registry that differ; all of them come with what the project pins.
+PACKAGES = [
+    "accelerate",
+    "datasets",
+    "fsspec",
+    "huggingface_hub",
+    "jinja2",
+    "joblib",
+    "matplotlib",
+    "mpmath",
+    "networkx",
+    "nltk",
+    "numpy",
+    "pandas",
+    "PIL",
+    "rich",
+    "scipy",
+    "sklearn",
+    "sympy",
+    "torch",
+    "transformers",
+]
+REGISTERED = {"PIL": "pillow", "sklearn": "scikit-learn"}
 LEFT_OUT = {"dist-packages", "site-packages", "_vendor", "externals", "idlelib", "lib2to3"}
 LEFT_OUT |= {"test", "testing", "tests"}
 LEFT_OUT |= {"models"}  # hundreds of folders in transformers, which say the same of each other
@@ -62,72 +62,59 @@ class Pydocs(Source):
 
     name = "pydocs"
 
-    def documents(self) -> Iterator[Document]:
-        yield from self._documents
+    def examples(self) -> Iterator[Example]:
+        yield from self._examples
 
     def identity(self) -> Iterator[str | bytes]:
-        yield platform.python_version()
-        yield from (f"{name} {version}" for name, version in self._versions.items())
+        yield self._versions
         yield from (Path(inspect.getfile(rule)).read_bytes() for rule in (Pydocs, paragraphs))
 
     def describe(self) -> dict[str, Any]:
-        packages = ", ".join(f"{name} {version}" for name, version in sorted(self._versions.items()))
-        return {
-            "name": "pydocs",
-            "where": f"docstrings of Python {platform.python_version()}, {packages}",
-            "licence": "those of the packages (PSF, BSD, MIT, Apache-2.0, ...)",
-        }
+        licence = "those of the packages (PSF, BSD, MIT, Apache-2.0, ...)"
+        return {"name": "pydocs", "where": f"docstrings of {self._versions}", "licence": licence}
 
     @property
     def total(self) -> int:
-        return len(self._documents)
+        return len(self._examples)
+
+    @property
+    def _versions(self) -> str:
+        versions = [f"{module} {metadata.version(REGISTERED.get(module, module))}" for module, _ in packages()]
+        return ", ".join([f"Python {platform.python_version()}", *versions])
 
     @cached_property
-    def _versions(self) -> dict[str, str]:
-        versions = {}
-        for module, name in PACKAGES.items():
-            if importlib.util.find_spec(module) is not None:
-                versions[module] = metadata.version(name)
-        return versions
-
-    @cached_property
-    def _documents(self) -> list[Document]:
-        seen: set[int] = set()
-        collecting = gc.isenabled()
-        gc.disable()  # syntax trees hold no cycles; looking for some takes a fifth of the time
-        try:
-            return [document for root, package in self._roots() for document in _joined(root, package, seen)]
-        finally:
-            if collecting:
-                gc.enable()
-
-    def _roots(self) -> Iterator[tuple[Path, str]]:
-        yield Path(sysconfig.get_path("stdlib")), "python"
-        for module in self._versions:
-            spec = importlib.util.find_spec(module)
-            if spec is not None and spec.submodule_search_locations:
-                yield Path(spec.submodule_search_locations[0]), module
+    def _examples(self) -> list[Example]:
+        seen = set[int]()
+        roots = [("python", Path(sysconfig.get_path("stdlib"))), *packages()]
+        return [document for package, root in roots for document in join_modules(root, package, seen)]
 
 
-def _joined(root: Path, package: str, seen: set[int]) -> Iterator[Document]:
+def packages() -> Iterator[tuple[str, Path]]:
+    """Yields the installed packages of ``PACKAGES`` and their folders."""
+    for module in PACKAGES:
+        if (spec := importlib.util.find_spec(module)) and spec.submodule_search_locations:
+            yield module, Path(spec.submodule_search_locations[0])
+
+
+def join_modules(root: Path, package: str, seen: set[int]) -> Iterator[Example]:
     """Yields the modules of a package as documents of ``FEWEST_WORDS`` to about ``MOST_WORDS`` words."""
     text: list[str] = []
     words = 0
     group = package
     for path in _source_files(root):
-        for paragraph in _fresh(path, seen):
+        for paragraph in _fresh_paragraphs(path, seen):
             if words >= MOST_WORDS:
-                yield Document("\n\n".join(text), group)
+                yield Example(("\n\n".join(text),), group=group)
                 text, words = [], 0
             if not text:
                 group = ".".join((package, *path.relative_to(root).with_suffix("").parts))
             text.append(paragraph)
             words += paragraph.count(" ") + 1
         if words >= FEWEST_WORDS:
-            yield Document("\n\n".join(text), group)
+            yield Example(("\n\n".join(text),), group=group)
             text, words = [], 0
     if text:
-        yield Document("\n\n".join(text), group)
+        yield Example(("\n\n".join(text),), group=group)
 
 
 def _source_files(root: Path) -> Iterator[Path]:
@@ -136,47 +123,34 @@ def _source_files(root: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(files) if name.endswith(".py"))
 
 
-def _fresh(path: Path, seen: set[int]) -> list[str]:
-    """Returns the prose of a source file without paragraphs that, but for names, are in ``seen``."""
-    fresh = []
-    for docstring in _docstrings(path):
-        for paragraph in paragraphs(docstring):
-            key = order_hash(" ".join(word for word in paragraph.split() if word.isalpha() and word.islower()))
-            if key not in seen:
-                seen.add(key)
-                fresh.append(paragraph)
-    return fresh
-
-
-def _docstrings(path: Path) -> Iterator[str]:
+def _fresh_paragraphs(path: Path, seen: set[int]) -> Iterator[str]:
+    """Yields the prose of a source file without paragraphs that, but for names, are in ``seen``."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of their escape sequences
             tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):  # templates, and files for other versions of Python
         return
-    yield from _inside(tree)
+    for docstring in _docstrings(tree):
+        for paragraph in paragraphs(docstring):
+            key = order_hash(" ".join(word for word in paragraph.split() if word.isalpha() and word.islower()))
+            if key not in seen:
+                seen.add(key)
+                yield paragraph
 
 
-def _inside(node: ast.AST) -> Iterator[str]:
+def _docstrings(node: ast.AST) -> Iterator[str]:
     """Yields the docstrings of ``node`` and of its contents, in their order."""
     if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         yield ast.get_docstring(node, clean=False) or ""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.If | ast.Try):
-            yield from _inside(child)
-        elif isinstance(child, ast.Expr) and isinstance(child.value, ast.Call) and _adds_docs(child.value):
-            yield max(_strings(child.value), key=len, default="")
-        elif isinstance(child, ast.Assign) and isinstance(child.value, ast.Dict) and _is_topics(child):
-            yield from _strings(child.value)
-
-
-def _adds_docs(call: ast.Call) -> bool:
-    return getattr(call.func, "attr", getattr(call.func, "id", "")) in ADD_DOCS
-
-
-def _is_topics(node: ast.Assign) -> bool:  # pydoc_data.topics: the language reference
-    return isinstance(node.targets[0], ast.Name) and node.targets[0].id == "topics"
+        match child:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.If() | ast.Try():
+                yield from _docstrings(child)
+            case ast.Expr(ast.Call(ast.Name(name) | ast.Attribute(attr=name))) if name in ADD_DOCS:
+                yield max(_strings(child), key=len, default="")
+            case ast.Assign([ast.Name("topics")], ast.Dict()):  # pydoc_data.topics: the language reference
+                yield from _strings(child)
 
 
 def _strings(node: ast.AST) -> Iterator[str]:

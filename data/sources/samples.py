@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from data.pairs import Pair, PairSource
 from data.ranges import Below1
-from data.sources.inference import CLASSES
+from data.sources.base import Example, Source
+from data.sources.pairs import CLASSES
 
 FOLDER = Path(__file__).resolve().parents[1] / "samples"
 FILES = {"fr": "translation", "de": "translation", "parse": "parsing", "nli": "inference"}
@@ -24,7 +24,7 @@ MOST = 20_000  # pairs of each kind
 Generated = Annotated[int, Field(ge=1, le=MOST)]  # number of generated pairs
 
 
-class Samples(PairSource):
+class Samples(Source):
     """The first generated pairs of one kind.
 
     Each hypothesis of "nli" comes with one premise of every class, so that it does not give the class away; the
@@ -34,10 +34,11 @@ class Samples(PairSource):
         kind: "fr" or "de" (translations of the same English sentences), "parse" (words separated by blanks, and
             the tree in one line, see ``data.sources.trees``) or "nli" (premise, hypothesis and class).
         pairs: number of pairs.
-        dev_fraction: see PairSource.
+        dev_fraction: see Source.
     """
 
     name = "samples"
+    columns = 2
     synthetic = True
 
     def __init__(
@@ -49,37 +50,36 @@ class Samples(PairSource):
     ) -> None:
         super().__init__(dev_fraction=dev_fraction)
         self.kind = kind
-        self.number = pairs
+        self.total_pairs = pairs
         self.symbols = kind == "parse"
-        if kind == "nli":
-            self.n_sources, self.classes = 2, CLASSES
+        self.classes = CLASSES if kind == "nli" else ()
         self._file = FOLDER / f"{FILES[kind]}.tsv.bz2"
 
-    def pairs(self) -> Iterator[Pair]:
-        return islice(self._all(), self.number)
-
-    def _all(self) -> Iterator[Pair]:
-        with bz2.open(self._file, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                first, *others = line.rstrip("\n").split("\t")
-                if self.kind == "nli":
-                    yield from (Pair((other, first), label, None, first) for label, other in enumerate(others))
-                else:
-                    yield Pair((first,), others[self.kind == "de"])
+    def examples(self) -> Iterator[Example]:
+        return islice(self._read(), self.total)
 
     def identity(self) -> Iterator[str | bytes]:
-        yield f"{self.kind} {self.number}"
+        yield f"{self.kind} {self.total}"
         yield self._file.read_bytes()
 
     def describe(self) -> dict[str, Any]:
+        where = f"data/samples/{self._file.name}, which a program generated; no person wrote them"
         return {
             "name": f"data/samples/{FILES[self.kind]}",
-            "where": f"the first {self.number:,} pairs of data/samples/{self._file.name}, which a program "
-            "generated; no person wrote them",
+            "where": f"the first {self.total:,} pairs of {where}",
             "licence": "that of this software",
             "synthetic": True,
         }
 
     @property
     def total(self) -> int:
-        return self.number
+        return self.total_pairs
+
+    def _read(self) -> Iterator[Example]:
+        with bz2.open(self._file, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                first, *others = line.rstrip("\n").split("\t")
+                if self.kind == "nli":
+                    yield from (Example((premise, first), label, first) for label, premise in enumerate(others))
+                else:
+                    yield Example((first, others[self.kind == "de"]))

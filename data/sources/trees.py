@@ -17,15 +17,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from data.errors import UserError
-from data.pairs import Pair, PairSource, pair_hash
+from data.errors import UserError, reading
 from data.ranges import Below1, Count
-from data.sources.base import Part
-from data.sources.reading import digest, find_files, lines
+from data.sources.base import Example, Part, Source, part_of, split_hash
+from data.sources.nltk_corpus import corpus_reader
+from data.sources.reading import as_list, digest, find_files, lines
 
 VERSION = "3"  # of ``pruned``, ``words`` and ``linearised``: raise it where a tree would give another pair
-DEEPEST = 150  # nested constituents; sentences have a third of it at most
-KINDS = (".ptb", ".ptb.gz", ".mrg", ".mrg.gz", ".txt", ".txt.gz")
+KINDS = (".ptb", ".mrg", ".txt")
 ROOTS = {"", "ROOT", "TOP", "S1"}
 EMPTY_ELEMENT = "-NONE-"
 PUNCTUATION = {".", ",", ":", "``", "''", "-LRB-", "-RRB-"}  # tags that stand for themselves
@@ -35,6 +34,7 @@ ESCAPED |= {r"\/": "/", r"\*": "*"}
 _ESCAPED = re.compile(r"-[LR][RCS]B-|\\[/*]")
 _PIECE = re.compile(r"[()]|[^\s()]+")
 _FUNCTION = re.compile(r"^([^-=]+)[-=].*")  # NP-SBJ-1, NP=2; not -LRB-
+Lines = Iterable[tuple[int, str]]
 
 
 class Tree(NamedTuple):
@@ -45,7 +45,7 @@ class Tree(NamedTuple):
     word: str = ""
 
 
-class Trees(PairSource):
+class Trees(Source):
     """Sentences (tokens, separated by blanks) and their trees.
 
     Trees are bracketed as in the Penn Treebank, "(S (NP (DT the) ...", over any number of lines. Escaped brackets
@@ -53,23 +53,25 @@ class Trees(PairSource):
     holds the tree are left out.
 
     Args:
-        gold: file, folder (with all .mrg, .ptb, .txt files in it, or these with .gz), glob, or a list of these.
+        gold: a file, a folder (with all .mrg, .ptb and .txt files in it, or these with .gz), a glob, or a list of
+            these.
         corpus: instead of ``gold``, a parsed corpus of NLTK ("treebank").
         machine: trees of a parser in addition to the gold ones, as ``gold``; none of them is held out, and those
             of held-out sentences are left out.
         gold_repeats: how many times a gold training tree occurs if there are ``machine`` ones.
-        dev_path: held-out gold trees, as ``gold``; then nothing else is held out, and training
-            trees of the same sentences are left out.
+        dev_path: held-out gold trees, as ``gold``; then nothing else is held out, and training trees of the same
+            sentences are left out.
         tags: "normalised" writes part-of-speech tags as the paper does; "own" keeps them.
         function_tags: whether labels keep function tags and indices (NP-SBJ-1); else they are cut (NP).
-        dev_fraction: see PairSource.
+        dev_fraction: see Source.
 
     Raises:
         UserError: if both or none of ``gold`` and ``corpus`` are given, or a path or NLTK's data is missing; while
-            reading, if brackets do not match, or a tree is too deep.
+            reading, if brackets do not match.
     """
 
     name = "trees"
+    columns = 2
     symbols = True
 
     def __init__(
@@ -87,68 +89,54 @@ class Trees(PairSource):
         super().__init__(dev_fraction=dev_fraction)
         if (gold is None) == (corpus is None):
             raise UserError("set this or corpus, and only one of them", key="trees.gold")
-        self.corpus = corpus
         self.gold_repeats = gold_repeats if machine is not None else 1
         self.tags = tags
         self.function_tags = function_tags
-        self._reader = None if corpus is None else _parsed(corpus)
+        self._reader: Any = None if corpus is None else corpus_reader(corpus, "trees.corpus", "parsed_sents")
         held_out = find_files(dev_path, KINDS, "trees.dev_path")
         self._part: Part | None = "train" if held_out else None
-        files: list[tuple[Path, Part | None, bool]] = [
-            *((path, self._part, True) for path in find_files(gold, KINDS, "trees.gold")),
-            *((path, "train", False) for path in find_files(machine, KINDS, "trees.machine")),
-        ]
-        self._files = [entry for entry in files if entry[0] not in held_out]
-        self._files.extend((path, "dev", True) for path in held_out)
+        gold_files = self._reader.fileids() if self._reader else find_files(gold, KINDS, "trees.gold")
+        # Held-out trees come first, as the others leave their sentences out. A str is a file of NLTK's corpus.
+        self._files: list[tuple[Path | str, Part | None, bool]] = [(file, "dev", True) for file in held_out]
+        self._files += [(file, self._part, True) for file in gold_files if file not in held_out]
+        machine_files = find_files(machine, KINDS, "trees.machine")
+        self._files += [(file, "train", False) for file in machine_files if file not in held_out]
+        nltk_names = [f"nltk {corpus}"] if corpus else []
+        self._where = [*nltk_names, *as_list(gold), *as_list(machine), *as_list(dev_path)]
 
-    def pairs(self) -> Iterator[Pair]:
-        held_out = set[int]()  # files of held-out trees come first: the others leave their sentences out
-        for path in (path for path, part, _ in self._files if part == "dev"):
-            for pair in self._pairs(read_trees(lines(path), str(path)), "dev", held_out, gold=True):
-                held_out.add(pair_hash(pair))
-                yield pair
-        if self._reader is not None:
-            for name in self._reader.fileids():
-                numbered = enumerate(self._reader.raw(name).split("\n"), 1)
-                yield from self._pairs(read_trees(numbered, name), self._part, held_out, gold=True)
-        for path, part, gold in self._files:
-            if part != "dev":
-                yield from self._pairs(read_trees(lines(path), str(path)), part, held_out, gold=gold)
+    def examples(self) -> Iterator[Example]:
+        held_out = set[int]()  # split hashes
+        for file, part, is_gold in self._files:
+            for tree in read_trees(self._lines(file), str(file)):
+                bare = pruned(tree, function_tags=self.function_tags)
+                if bare is None:
+                    self.skipped["without words"] += 1
+                    continue
+                sentence = " ".join(words(bare))
+                split = split_hash(None, sentence)
+                part_by_hash = part_of(part if is_gold else self._part, split, self.dev_fraction)
+                if part == "dev":
+                    held_out.add(split)
+                elif split in held_out or (not is_gold and part_by_hash == "dev"):
+                    self.skipped["held out"] += 1
+                    continue
+                repeats = self.gold_repeats if is_gold and part_by_hash == "train" else 1
+                yield Example((sentence, linearised(bare, tags=self.tags)), part=part, repeats=repeats)
 
     def identity(self) -> Iterator[str]:
-        yield f"{VERSION} {self.tags} {self.function_tags} {self.gold_repeats}"
-        if any(part == "dev" for _, part, _ in self._files):
-            yield "held out first"
-        if not all(gold for *_, gold in self._files):
-            yield str(self.dev_fraction)  # decides which gold trees repeat, and which of a parser are left out
-        if self._reader is not None:
-            yield from (self._reader.raw(name) for name in self._reader.fileids())
-        for path, part, gold in self._files:
-            yield f"{part} {gold} {digest(path)}"
+        yield f"{VERSION} {self.tags} {self.function_tags} {self.gold_repeats} {self.dev_fraction}"
+        for file, part, is_gold in self._files:
+            content = digest(file) if isinstance(file, Path) else self._reader.raw(file)
+            yield f"{part} {is_gold} {content}"
 
     def describe(self) -> dict[str, Any]:
-        where = [f"nltk {self.corpus}"] if self.corpus is not None else []
-        where += [str(path) for path, _, _ in self._files]
-        return {"name": self.name, "where": ", ".join(where), "licence": None}
+        return {"name": self.name, "where": ", ".join(self._where), "licence": None}
 
-    def _pairs(
-        self, trees: Iterable[Tree], part: Part | None, held_out: set[int], *, gold: bool
-    ) -> Iterator[Pair]:
-        for tree in trees:
-            bare = pruned(tree, function_tags=self.function_tags)
-            if bare is None:
-                self.skipped["without words"] += 1
-                continue
-            pair = Pair((" ".join(words(bare)),), linearised(bare, tags=self.tags), part)
-            by_hash = part == "train" != self._part and self.part_of(pair._replace(part=None)) == "dev"
-            if by_hash or (part == "train" and pair_hash(pair) in held_out):
-                self.skipped["held out"] += 1
-                continue
-            again = gold and self.gold_repeats > 1 and self.part_of(pair) == "train"
-            yield from [pair] * (self.gold_repeats if again else 1)
+    def _lines(self, file: Path | str) -> Lines:
+        return lines(file) if isinstance(file, Path) else enumerate(self._reader.raw(file).split("\n"), 1)
 
 
-def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree]:
+def read_trees(numbered: Lines, where: str) -> Iterator[Tree]:
     """Yields the trees in some lines, in their order, unchanged.
 
     Args:
@@ -156,35 +144,38 @@ def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree
         where: name of the file, for messages.
 
     Raises:
-        UserError: if brackets do not match, a word stands where none can, or a tree is too deep.
+        UserError: if brackets do not match, or a word stands where none can.
     """
-    stack: list[tuple[list[str], list[Tree]]] = []  # of each open bracket: label and word, children
-    number = 0
+    stack: list[list[str | Tree]] = []  # label, word and children within each open bracket
     for number, line in numbered:
-        for piece in _PIECE.findall(line):
-            if piece == "(":
-                stack.append(([], []))
-                if len(stack) > DEEPEST:
-                    raise UserError(f"a tree of more than {DEEPEST} nested brackets", key=f"{where}:{number}")
-            elif not stack:
-                raise UserError(f"{piece!r} outside of a tree", key=f"{where}:{number}")
-            elif piece != ")":
-                names, children = stack[-1]
-                names.append(piece)
-                if children or len(names) > 2:
-                    raise UserError(f"{piece!r} instead of a bracket", key=f"{where}:{number}")
-            else:
-                names, children = stack.pop()
-                if children and len(names) > 1:
-                    raise UserError(f"{names[1]!r} beside a bracket", key=f"{where}:{number}")
-                label, word = (*names, "", "")[:2]
-                tree = Tree(label, tuple(children), word)
-                if stack:
-                    stack[-1][1].append(tree)
+        with reading("line of trees in brackets", f"{where}:{number}"):
+            for piece in _PIECE.findall(line):
+                if piece == "(":
+                    stack.append([])
+                elif piece != ")":
+                    stack[-1].append(piece)
                 else:
-                    yield tree
+                    tree = close_bracket(stack.pop())
+                    if stack:
+                        stack[-1].append(tree)
+                    else:
+                        yield tree
     if stack:
-        raise UserError("the last tree is not closed", key=f"{where}:{number}")
+        raise UserError("the last tree is not closed", key=where)
+
+
+def close_bracket(content: Sequence[str | Tree]) -> Tree:
+    """Returns the tree of one bracket: a label and children, or a tag and a word.
+
+    Raises:
+        ValueError: if both a word and children stand in it, or two words.
+    """
+    names = [item for item in content if isinstance(item, str)]
+    children = tuple(item for item in content if isinstance(item, Tree))
+    if len(names) > (1 if children else 2):
+        raise ValueError(f"{names[-1]!r} instead of a bracket")
+    label, word = (*names, "", "")[:2]
+    return Tree(label, children, word)
 
 
 def pruned(tree: Tree, *, function_tags: bool = False) -> Tree | None:
@@ -195,9 +186,9 @@ def pruned(tree: Tree, *, function_tags: bool = False) -> Tree | None:
     if not tree.children:
         if tree.label == EMPTY_ELEMENT or not tree.word:
             return None
-        return Tree(tree.label, word=_ESCAPED.sub(lambda found: ESCAPED[found[0]], tree.word))
-    found = (pruned(child, function_tags=function_tags) for child in tree.children)
-    children = tuple(child for child in found if child is not None)
+        return Tree(tree.label, word=_ESCAPED.sub(lambda match: ESCAPED[match[0]], tree.word))
+    below = (pruned(child, function_tags=function_tags) for child in tree.children)
+    children = tuple(child for child in below if child is not None)
     if not children:
         return None
     if tree.label in ROOTS and len(children) == 1:
@@ -217,14 +208,3 @@ def linearised(tree: Tree, *, tags: Literal["normalised", "own"] = "normalised")
         return tree.label if tags == "own" or tree.label in PUNCTUATION else WORD
     inside = " ".join(linearised(child, tags=tags) for child in tree.children)
     return f"({tree.label} {inside} ){tree.label}"
-
-
-def _parsed(corpus: str) -> Any:
-    from nltk.corpus.reader import BracketParseCorpusReader  # nltk takes long to import
-
-    from data.sources.nltk_corpus import corpus_reader
-
-    reader = corpus_reader(corpus, "trees.corpus")
-    if not isinstance(reader, BracketParseCorpusReader):
-        raise UserError(f"nltk's {corpus!r} has no trees", key="trees.corpus", hint="treebank has.")
-    return reader

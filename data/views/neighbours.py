@@ -13,9 +13,8 @@ import numpy as np
 
 from data.errors import UserError
 from data.loader import Units
-from data.selection import Selection
 from data.sources.base import PART_NAMES, Part
-from data.store import TokenStore
+from data.store import Selection, TokenTable
 
 
 class NeighbourUnit(NamedTuple):
@@ -71,7 +70,7 @@ def has_neighbours(documents: np.ndarray, usable: np.ndarray, offsets: Sequence[
     return result
 
 
-def select(store: TokenStore, part: Part, offsets: Sequence[int]) -> Selection:
+def select(store: TokenTable, part: Part, offsets: Sequence[int]) -> Selection:
     """Selects the sentences of ``part`` that have neighbours at all ``offsets``.
 
     A repeated sentence is selected once (as ``store`` has it), but may be the neighbour of several sentences.
@@ -87,10 +86,8 @@ def select(store: TokenStore, part: Part, offsets: Sequence[int]) -> Selection:
     """
     if store.sentences is None:
         raise ValueError("Neighbours need a store of sentences. Got one of documents.")
-    rules = replace(store.sentences, unique=False)
-    every = TokenStore(store.folder, fraction=store.fraction, dev_fraction=store.dev_fraction, sentences=rules)
     usable = np.zeros(len(store), dtype=bool)
-    usable[every.select(part).indices] = True
+    usable[store.select(part, rules=replace(store.sentences, unique=False)).indices] = True
     found = store.select(part)
     selected = found.narrowed(has_neighbours(store.documents, usable, offsets), "without neighbours")
     if not len(selected.indices):

@@ -10,16 +10,12 @@ uniformly. The paper does not say where "tokens not in S" come from (see ``Noise
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 
 from data.errors import UserError
-from data.loader import Units
-
-MOST_COUNTED = 400_000  # some ten million tokens; counts of more change the distribution little
-CHUNK = 10_000  # sentences counted at once
 
 
 class Perturbed(NamedTuple):
@@ -67,27 +63,6 @@ class Noise:
         passed = np.searchsorted(self.ends[own] - taken - before, numbers, side="right")
         numbers += np.append(before, taken.sum())[passed]
         return np.searchsorted(self.ends, numbers, side="right")
-
-
-def count_tokens(
-    units: Units, indices: np.ndarray, of: Callable[[Any], np.ndarray] = np.asarray
-) -> tuple[np.ndarray, float]:
-    """Counts each token in ``of(units[i])`` for i in ``indices``.
-
-    Of more than ``MOST_COUNTED`` sentences only that many are counted, evenly spaced.
-
-    Returns:
-        Counts of shape (largest id + 1,), int64, and the mean number of tokens of a sentence.
-    """
-    if len(indices) > MOST_COUNTED:
-        indices = indices[np.linspace(0, len(indices) - 1, MOST_COUNTED).astype(np.int64)]
-    counts = np.zeros(0, np.int64)
-    for first in range(0, len(indices), CHUNK):
-        tokens = np.concatenate([of(units[int(i)]) for i in indices[first : first + CHUNK]])
-        more = np.bincount(tokens, minlength=len(counts))
-        more[: len(counts)] += counts
-        counts = more
-    return counts, float(counts.sum()) / max(1, len(indices))
 
 
 def delete(tokens: np.ndarray, k: int, rng: np.random.Generator) -> Perturbed:

@@ -15,7 +15,8 @@ sentence up to a number of tokens, which is sometimes small. Only content and or
   of unequal size: text of a large document is a true B more often than a random one, as a random B is never from
   the document of A.
 - SOP: a sentence that does not fit is left out. If it were cut, as published, the last segment would be the longer
-  one, and the one without a full stop.
+  one, and the one without a full stop. As long sentences are left out more often than short ones, this is done at
+  either end with probability 1/2: a pair consists of the sentences from the place on, or of those up to the next.
 """
 
 from __future__ import annotations
@@ -27,9 +28,8 @@ import numpy as np
 
 from data.errors import UserError
 from data.loader import Units
-from data.selection import Selection
 from data.sources.base import PART_NAMES, Part
-from data.store import TokenStore
+from data.store import Selection, TokenTable
 
 ANY_LENGTH = int(np.iinfo(np.uint32).max)  # words
 
@@ -71,15 +71,15 @@ class RunningText:
             tokens: wanted; the sentences have fewer if the document ends before.
             least: number of sentences that are returned even if fewer have the tokens.
         """
-        return self._grown(range(start, len(self.documents)), self.documents[start], tokens, least)
+        return self._collect(range(start, len(self.documents)), tokens, least)
 
-    def before(self, start: int, tokens: int) -> list[np.ndarray]:
-        """Returns the last sentences before ``start`` that have ``tokens`` together (``run``), in their order."""
-        return self._grown(range(start - 1, -1, -1), self.documents[start], tokens, 1)[::-1]
+    def before(self, start: int, tokens: int, *, least: int = 1) -> list[np.ndarray]:
+        """Returns the last sentences before ``start`` that have ``tokens`` together, the last one first."""
+        return self._collect(range(start - 1, -1, -1), tokens, least)
 
-    def _grown(self, numbers: range, document: int, tokens: int, least: int) -> list[np.ndarray]:
+    def _collect(self, numbers: range, tokens: int, least: int) -> list[np.ndarray]:
         found: list[np.ndarray] = []
-        length = 0
+        length, document = 0, self.documents[numbers[0]]
         for i in numbers:
             if self.documents[i] != document or (length >= tokens and len(found) >= least):
                 break
@@ -133,7 +133,7 @@ def next_segments(place: Place, room: int, rng: np.random.Generator, short: floa
     text, start = place
     tokens = _target(room, rng, short)
     most = tokens - max(1, tokens // 4)
-    first = np.concatenate(text.before(start, int(rng.integers(1, most + 1))))[-most:]
+    first = np.concatenate(text.before(start, int(rng.integers(1, most + 1)))[::-1])[-most:]
     wanted = tokens - len(first)
     follows = bool(rng.random() < 0.5)
     begin = start if follows else text.elsewhere(start, rng)
@@ -165,6 +165,8 @@ def published_segments(place: Place, room: int, rng: np.random.Generator, short:
 def ordered_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> SegmentPair:
     """Returns a pair for SOP: as many whole sentences as fit, at least two, divided between any two of them.
 
+    They begin with the place, or end with the sentence after it, each with probability 1/2 (if both can be).
+
     Where two do not fit, the longer segment loses tokens at either end (``truncated``).
 
     Args:
@@ -174,9 +176,12 @@ def ordered_segments(place: Place, room: int, rng: np.random.Generator, short: f
     text, start = place
     tokens = _target(room, rng, short)
     run = text.run(start, tokens + 1, least=2)
+    backwards = rng.random() < 0.5 and len(back := text.before(start + 2, tokens + 1, least=2)) > 1
+    run = back if backwards else run
     fit = max(2, int(np.searchsorted(np.cumsum([len(sentence) for sentence in run]), tokens, side="right")))
+    run = run[:fit][::-1] if backwards else run[:fit]
     count = int(rng.integers(1, fit))
-    segments = np.concatenate(run[:count]), np.concatenate(run[count:fit])
+    segments = np.concatenate(run[:count]), np.concatenate(run[count:])
     follows = bool(rng.random() < 0.5)
     first, second = segments if follows else segments[::-1]
     return SegmentPair(*truncated(first, second, room, rng), follows)
@@ -205,7 +210,7 @@ def truncated(
 
 
 def select(
-    store: TokenStore,
+    store: TokenTable,
     part: Part,
     *,
     before: bool = False,
@@ -230,16 +235,16 @@ def select(
     """
     assert store.sentences is not None, "Requirements.unit is sentence"
     rules = replace(store.sentences, min_words=1, max_words=ANY_LENGTH, unique=False)
-    every = TokenStore(store.folder, fraction=store.fraction, dev_fraction=store.dev_fraction, sentences=rules)
-    found = every.select(part)
-    documents, ends = store.documents, np.append(0, np.cumsum(store.lengths))
+    found = store.select(part, rules=rules)
+    documents, lengths = store.documents, store.lengths[:, 0]
+    ends = np.append(0, np.cumsum(lengths))
     left = ends[np.searchsorted(documents, documents, side="right")] - ends[1:]  # after each sentence
-    usable = (left >= behind) & (left + store.lengths >= tokens)
+    usable = (left >= behind) & (left + lengths >= tokens)
     if before:
         usable &= ends[:-1] > ends[np.searchsorted(documents, documents)]
     selected, kind = found.narrowed(usable, "without continuation"), PART_NAMES[part]
     if not len(selected.indices):
-        longest = int((left + store.lengths)[found.indices].max())
+        longest = int((left + lengths)[found.indices].max())
         needs = f"{tokens:,} tokens{' and text before it' * before}" if tokens else "another sentence"
         raise UserError(
             f"no {kind} sentence has {needs} up to the end of its document (the longest has {longest:,} tokens)",

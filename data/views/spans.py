@@ -9,6 +9,7 @@ lengths and positions count content tokens of the encoder's own tokenizer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -44,8 +45,8 @@ class SpanSampler:
     positives_per_anchor: int = 2
     min_length: int = 32
     max_length: int = 512
-    anchor_beta: tuple[float, float] = (4.0, 2.0)
-    positive_beta: tuple[float, float] = (2.0, 4.0)
+    anchor_beta: Sequence[float] = (4.0, 2.0)
+    positive_beta: Sequence[float] = (2.0, 4.0)
     gap: int | None = None
     placement: Placement = "uniform"
     strategy: Strategy = "all"
@@ -62,14 +63,6 @@ class SpanSampler:
             2 * self.anchors_per_document * self.max_length,
             self.least_gap * (self.anchors_per_document - 1) + self.max_length,
         )
-
-    def mean_lengths(self) -> tuple[float, float]:
-        """Returns the expected lengths of an anchor and a positive (rounding down takes half a token)."""
-        (a, b), (c, d) = self.anchor_beta, self.positive_beta
-        floor = 0.5 if self.max_length > self.min_length else 0.0
-        anchor = self.min_length + (self.max_length - self.min_length) * a / (a + b) - floor
-        longest = anchor if self.strategy == "subsuming" else self.max_length
-        return anchor, self.min_length + (longest - self.min_length) * c / (c + d) - floor
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[list[Span], list[list[Span]]]:
         """Draws A anchors and, for each, P positives of a document of ``n`` tokens.
@@ -89,8 +82,8 @@ class SpanSampler:
             [self._positive(anchor, n, rng) for _ in range(self.positives_per_anchor)] for anchor in anchors
         ]
 
-    def _length(self, beta: tuple[float, float], longest: int, rng: np.random.Generator) -> int:
-        return int(rng.beta(*beta) * (longest - self.min_length) + self.min_length)
+    def _length(self, beta: Sequence[float], longest: int, rng: np.random.Generator) -> int:
+        return int(rng.beta(beta[0], beta[1]) * (longest - self.min_length) + self.min_length)
 
     def _positive(self, anchor: Span, n: int, rng: np.random.Generator) -> Span:
         start, end = anchor

@@ -20,31 +20,23 @@ Tasks without data get generated pairs (``data.sources.samples``), which ``facts
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from data.batch import Batch
 from data.errors import UserError
-from data.pairs import PairSource
-from data.randomness import FIXED, TASK, generator
+from data.randomness import TASK, generator
 from data.ranges import AtLeast3, AtLeast6, Below1, Count, Size, Width
-from data.sources.inference import Inference
-from data.sources.parallel import Parallel
+from data.sources.base import Source
+from data.sources.pairs import Inference, Parallel
 from data.sources.samples import MOST, Generated, Samples
 from data.sources.trees import Trees
-from encoders.base import Encoder
-from objectives.base import Corpus, Multitask, Requirements, TaskData, evaluating
-from objectives.gensen.base import GenSenTask, Sizes, task_keys
-from objectives.gensen.nli import NLI
-from objectives.gensen.sequences import OFFSETS, PairTask, SkipThought
+from objectives.base import Corpus, Multitask, Requirements, TaskData, task_keys
+from objectives.gensen.heads import OFFSETS, Decoders, PairClassifier, Sizes
 
 TaskName = Literal["stn", "stp", "fr", "de", "parse", "nli"]
-Kind = Literal["fr", "de", "parse", "nli"]  # of tasks with pairs of text
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
-SHOWN = 5  # random held-out examples of each task in ``example_predictions``
-REMEMBERED = 1 << 21  # texts that are remembered to skip repetitions; limits memory
 
 CITATION = """@inproceedings{subramanian-etal-2018-gensen,
   title = {Learning General Purpose Distributed Sentence Representations via Large Scale Multi-task Learning},
@@ -54,7 +46,21 @@ CITATION = """@inproceedings{subramanian-etal-2018-gensen,
 }"""
 
 
-class GenSen(Multitask[GenSenTask]):
+class Task(NamedTuple):
+    """A task of GenSen.
+
+    Attributes:
+        source: pairs of text that it learns from; None: the run's corpus.
+        head: predicts the targets, and has the loss.
+        weight: its share of the updates of sequence tasks; 0 for NLI, whose updates come between them.
+    """
+
+    source: Source | None
+    head: Decoders | PairClassifier
+    weight: float
+
+
+class GenSen(Multitask):
     """Any subset of the six tasks.
 
     Args:
@@ -71,10 +77,10 @@ class GenSen(Multitask[GenSenTask]):
         hidden: width of a decoder's states; None: that of a sentence vector, as published.
         dropout: dropout probability of the sentence vector in decoders, and of the input of the NLI classifier.
         classifier_width: width of the NLI classifier's hidden layer.
-        fr, de: arguments of ``data.sources.parallel.Parallel``, e.g. {"source": "a.en.gz", "target": "a.fr.gz"};
+        fr, de: arguments of ``data.sources.pairs.Parallel``, e.g. {"source": "a.en.gz", "target": "a.fr.gz"};
             None: generated pairs.
         parse: arguments of ``data.sources.trees.Trees``; None: generated pairs.
-        nli: arguments of ``data.sources.inference.Inference``; None: generated pairs.
+        nli: arguments of ``data.sources.pairs.Inference``; None: generated pairs.
         synthetic_pairs: number of generated pairs of each task without data.
 
     Raises:
@@ -88,7 +94,6 @@ class GenSen(Multitask[GenSenTask]):
         r"L_{\mathrm{NLI}} = -\log\, \mathrm{softmax}(\mathrm{MLP}([u;\ v;\ |u - v|;\ u * v]))_{\mathrm{class}}"
     )
     requirements = Requirements(unit="sentence")
-    inference: ClassVar[type[NLI]] = NLI  # class of the NLI task
 
     def __init__(
         self,
@@ -123,122 +128,53 @@ class GenSen(Multitask[GenSenTask]):
         chosen = tuple(name for name in TASKS if name in tasks)
         if len(chosen) != len(tasks) or not tasks:
             raise UserError(f"must be some of {', '.join(TASKS)}, each once", key="objective.tasks")
-        neighbours = [name for name in OFFSETS if name in tasks]
-        built: list[GenSenTask] = [SkipThought(neighbours, sizes)] if neighbours else []
-        pairs: dict[Kind, tuple[Callable[..., PairSource], Mapping[str, Any] | None]] = {
+        heads: dict[str, Decoders | PairClassifier] = {}
+        if offsets := tuple(name for name in OFFSETS if name in tasks):
+            heads["skip_thought"] = Decoders("skip_thought", offsets, sizes, None)
+        kinds: dict[Any, tuple[Callable[..., Source], Mapping[str, Any] | None]] = {
             "fr": (Parallel, fr),
             "de": (Parallel, de),
             "parse": (Trees, parse),
             "nli": (Inference, nli),
         }
-        for name, (source, data) in pairs.items():
-            if name not in tasks:
-                continue
+        for name in [name for name in kinds if name in tasks]:
+            kind, data = kinds[name]
             with task_keys(name):
-                opened = Samples(kind=name, pairs=synthetic_pairs) if data is None else source(**data)
+                source = Samples(kind=name, pairs=synthetic_pairs) if data is None else kind(**data)
             if name == "nli":
-                built.append(self.inference(name, sizes, opened))
+                heads[name] = PairClassifier(name, ("nli", "nli_accuracy"), sizes, source)
             else:
-                built.append(PairTask(name, [name], sizes, opened))
-        super().__init__({task.name: task for task in built})
+                heads[name] = Decoders(name, (name,), sizes, source)
+        super().__init__(heads)
         self.batch_size = batch_size
         self.chosen = chosen
         self.nli_every = nli_every
-        self.sequences = tuple(task.name for task in built if task.name != "nli")  # the tasks of alpha
-        self._sources = {task.name: task.source for task in built if task.source is not None}
-        self.alpha = self._normalised(alpha)
-
-    def _normalised(self, alpha: Mapping[str, float] | None) -> dict[str, float]:
-        weights = dict.fromkeys(self.sequences, 1.0) if alpha is None else dict(alpha)
-        if {*weights} != {*self.sequences} or any(not 0 < weight < math.inf for weight in weights.values()):
-            names = ", ".join(self.sequences) or "no task"
-            raise UserError(f"needs a positive number for each of {names}, and no other", key="objective.alpha")
-        return {name: weights[name] / sum(weights.values()) for name in self.sequences}
-
-    @property
-    def shares(self) -> dict[str, float]:
-        if "nli" not in self._tasks:
-            return self.alpha
-        if not self.alpha:
-            return {"nli": 1.0}
-        cycle = self.nli_every + 1
-        return {name: share * self.nli_every / cycle for name, share in self.alpha.items()} | {"nli": 1 / cycle}
+        weights = _normalise(alpha, [name for name in heads if name != "nli"])
+        self.values = {name: Task(head.source, head, weights.get(name, 0.0)) for name, head in heads.items()}
+        self.own_sources = {name: task.source for name, task in self.values.items() if task.source is not None}
+        self.perplexities = tuple(name for name in chosen if name != "nli")
 
     def task_at(self, step: int, seed: int) -> str:
-        if "nli" in self._tasks and (not self.alpha or step % (self.nli_every + 1) == self.nli_every):
+        names = [name for name, task in self.values.items() if task.weight]
+        if "nli" in self.values and (not names or step % (self.nli_every + 1) == self.nli_every):
             return "nli"
         number = generator(TASK, seed, step).random()
-        *ends, _ = np.cumsum(list(self.alpha.values())).tolist()
-        return self.sequences[int(np.searchsorted(ends, number, side="right"))]
-
-    # Data
-
-    def texts(self) -> Iterator[str]:
-        """Yields the source texts of the pairs, each once.
-
-        Repeated texts would make all their words frequent: a premise has several hypotheses, two languages may
-        share their English text, and gold trees are repeated.
-        """
-        seen: set[int] = set()
-        for name, source in self._sources.items():
-            with task_keys(name):
-                for text in source.source_texts():
-                    if (digest := hash(text)) not in seen:
-                        if len(seen) < REMEMBERED:
-                            seen.add(digest)
-                        yield text
-
-    def texts_key(self) -> str:
-        keys = ["each once"] if self._sources else []
-        for name, source in self._sources.items():
-            with task_keys(name):
-                keys.append(source.texts_key())
-        return " ".join(keys)
+        *ends, _ = np.cumsum([self.values[name].weight for name in names]).tolist()
+        return names[int(np.searchsorted(ends, number, side="right"))]
 
     def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
-        self._data = {name: task.prepare(corpus) for name, task in self._tasks.items()}
-        return self._data
-
-    def own_data(self) -> Mapping[str, Mapping[str, Any]]:
-        found = {}
-        for name, source in self._sources.items():
-            with task_keys(name):
-                found[name] = source.describe()
-        return found
-
-    # Evaluation
-
-    def dev_metrics(self, encoder: Encoder, batches: Iterable[Batch]) -> dict[str, float]:
-        """Computes the held-out loss parts, and more.
-
-        Returns:
-            ``dev_<part>``, the mean loss per token (NLI: per pair); ``dev_<part>_perplexity`` of each decoder;
-            ``dev_<part>_accuracy``, the share of tokens (pairs) predicted correctly; ``dev_<part>_unigram`` and
-            ``dev_<part>_accuracy_unigram``, loss and accuracy of predicting the same targets from the frequencies
-            of words or classes in training only.
-        """
-        found = super().dev_metrics(encoder, batches)
-        decoders = [name for name in self.part_names if not name.startswith("nli") and f"dev_{name}" in found]
-        return found | {f"dev_{name}_perplexity": float(np.exp(found[f"dev_{name}"])) for name in decoders}
-
-    # Reports
+        return {name: task.head.prepare(corpus) for name, task in self.values.items()}
 
     def facts(self) -> dict[str, Any]:
         """Returns the tasks, and those of them that learn from generated pairs."""
-        synthetic = [name for name, task in self._tasks.items() if task.synthetic]
-        return {
-            "tasks": ", ".join(self.chosen),
-            **({"synthetic": ", ".join(synthetic)} if synthetic else {}),
-        }
+        synthetic = ", ".join(name for name, source in self.own_sources.items() if source.synthetic)
+        return {"tasks": ", ".join(self.chosen)} | ({"synthetic": synthetic} if synthetic else {})
 
-    def example_predictions(self, encoder: Encoder) -> str:
-        blocks = ["# Held-out examples, not selected by hand"]
-        with evaluating(encoder, self):
-            for name, task in self._tasks.items():
-                blocks.append(f"## {name}{' (synthetic: generated pairs)' if task.synthetic else ''}")
-                data = self._data[name]
-                indices = generator(FIXED).permutation(data.dev.indices)[:SHOWN]
-                for example in task.predict(encoder, [data.units[int(i)] for i in indices]):
-                    width = max(map(len, example))
-                    blocks.append("\n".join(f"    {key:{width}}  {text}" for key, text in example.items()))
-        return "\n\n".join(blocks) + "\n"
+
+def _normalise(alpha: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:
+    """Returns the share of each sequence task, by ``alpha`` (None: all equal)."""
+    weights = dict.fromkeys(names, 1.0) if alpha is None else dict(alpha)
+    if {*weights} != {*names} or any(not 0 < weight < math.inf for weight in weights.values()):
+        listed = ", ".join(names) or "no task"
+        raise UserError(f"needs a positive number for each of {listed}, and no other", key="objective.alpha")
+    return {name: weights[name] / sum(weights.values()) for name in names}

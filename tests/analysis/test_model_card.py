@@ -9,7 +9,7 @@ from huggingface_hub import ModelCard
 
 from analysis.model_card import add_scores
 from data.errors import UserError
-from encoders.export import section
+from encoders.card import section
 from tests.analysis.senteval.example_results import record, results
 
 CARD = """---

@@ -63,7 +63,8 @@ def test_words_of_a_bag_are_looked_up_in_lower_case_then_as_written(words: BagOf
 
 
 def test_encoders_without_a_table_encode_words_as_sentences(words: BagOfWords) -> None:
-    lstm = BiLSTMMax(hidden=4, word_size=3, min_count=1, texts=lambda: ["the sun and the long-term moon"])
+    tokenizer = BiLSTMMax.train_tokenizer(["the sun and the long-term moon"], min_count=1)
+    lstm = BiLSTMMax(hidden=4, word_size=3, tokenizer=tokenizer)
     texts = ["sun", "long-term", "mars", "<s>", "the sun"]
     table, known = look_up(Model("lstm", lstm), texts)
     assert known.tolist() == [True, True, False, False, False]

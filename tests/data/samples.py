@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from data.batch import Batch, Tokens
 from data.randomness import generator
-from data.sources.base import Document, Source
+from data.sources.base import Example, Part, Source
 from data.token_format import TokenFormat
 from data.tokenizer import train_bpe
 
@@ -20,24 +20,30 @@ WORDS = SENTENCE.split()
 FORMAT = TokenFormat((0,), (2,), 1, 4, 320, 64, frozenset({0, 1, 2, 3, 4}))
 
 
+def Document(text: str, group: str | None = None, part: Part | None = None) -> Example:
+    """Returns an example of one text."""
+    return Example((text,), None, group, part)
+
+
 def document(i: int, words: int = 40) -> str:
     return f"Document {i}: " + " ".join(WORDS[j] for j in generator(i).integers(len(WORDS), size=words))
 
 
 class Listed(Source):
-    """Corpus whose documents are given as a list."""
+    """Source whose examples are given as a list."""
 
     name = "listed"
 
-    def __init__(self, documents: list[Document], **options: Any) -> None:
+    def __init__(self, examples: list[Example], **options: Any) -> None:
         super().__init__(**options)
-        self.listed = documents
+        self.listed = examples
+        self.columns = len(examples[0].texts) if examples else 1
 
-    def documents(self) -> Iterator[Document]:
+    def examples(self) -> Iterator[Example]:
         yield from self.listed
 
     def identity(self) -> Iterator[str]:
-        return (repr(document) for document in self.listed)
+        return (repr(example) for example in self.listed)
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "where": "a test", "licence": None}

@@ -41,18 +41,6 @@ def test_a_folder_is_replaced_atomically(tmp_path: Path) -> None:
         assert [path.read_text() for path in folder.iterdir()] == [content]
 
 
-@pytest.mark.parametrize("exists", [True, False], ids=["link to a folder", "dangling link"])
-def test_the_folder_that_a_link_leads_to_is_replaced(exists: bool, tmp_path: Path) -> None:
-    if exists:
-        (tmp_path / "folder").mkdir()
-        (tmp_path / "folder" / "old").touch()
-    (tmp_path / "link").symlink_to("folder")
-    with atomic_folder(tmp_path / "link") as unfinished:
-        (unfinished / "marker").touch()
-    paths = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
-    assert paths == {"folder", "folder/marker", "link"} and (tmp_path / "link").is_symlink()
-
-
 def test_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="not a file"), atomic_write(tmp_path / "pipe"):

@@ -154,10 +154,12 @@ def held_out(count: int, batch_size: int, rank: int = 0, world: int = 1) -> Load
 def test_held_out_documents_that_do_not_fill_a_batch_make_a_smaller_one() -> None:
     (batch,) = held_out(5, 8).fixed(10)
     assert sorted(documents(batch)) == INDICES[:5]
-    parts = [held_out(5, 8, rank, 2).fixed(10) for rank in range(2)]
-    assert [len(part) for part in parts] == [1, 1]
-    assert [*rows(parts[0][0]), *rows(parts[1][0])] == rows(batch)[:4]
+    for world in (2, 4):
+        parts = [held_out(5, 8, rank, world).fixed(10) for rank in range(world)]
+        assert [row for (part,) in parts for row in rows(part)] == rows(batch)
     assert rows(held_out(1, 1).fixed(1)[0])
+    with pytest.raises(UserError):
+        held_out(3, 8, 0, 4).fixed(1)
 
 
 def test_more_held_out_documents_may_be_required() -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import PreTrainedTokenizerFast
 
 from data import tokenizer as module
 from data.errors import UserError
 from data.sources.base import normalise
-from data.tokenizer import corpus_tokenizer, is_byte_level, plain_backend, train_bpe
+from data.tokenizer import is_byte_level, load_or_train, load_tokenizer, plain_backend, train_bpe
 from tests.data.samples import FISH, document, tokenizer
 
 TOKENIZER = tokenizer()
@@ -65,57 +66,28 @@ def test_training_is_deterministic_and_capped(monkeypatch: pytest.MonkeyPatch) -
     assert 40 < len(list(texts)) < 50
 
 
-def test_refusals() -> None:
-    with pytest.raises(UserError):
-        train_bpe([], vocab_size=300)
+def test_one_cached_tokenizer_serves_all_who_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = []
 
+    def ask(kind: Literal["bpe", "words"] = "bpe", settings: str = "300", key: str = "fish") -> dict[str, int]:
+        def train() -> PreTrainedTokenizerFast:
+            trained.append(kind)
+            time.sleep(0.2)
+            return train_bpe(FISH, vocab_size=300, max_length=64)
 
-def test_a_corpus_with_an_id_is_read_once(tmp_path: Path) -> None:
-    reads = []
-
-    def texts() -> Iterator[str]:
-        reads.append(1)
-        yield from FISH
-
-    first = corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "fish")
-    again = corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "fish")
-    assert len(reads) == 1
-    assert first.get_vocab() == again.get_vocab()
-    other = corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "birds")
-    assert len(reads) == 2 and other.get_vocab() == first.get_vocab()
-
-
-def test_a_corpus_without_an_id_is_identified_by_its_text(tmp_path: Path) -> None:
-    corpus_tokenizer(lambda: FISH, 300, 64, tmp_path, None)
-    corpus_tokenizer(lambda: FISH, 300, 64, tmp_path, None)
-    corpus_tokenizer(lambda: FISH[1:], 300, 64, tmp_path, None)
-    assert len([path for path in tmp_path.glob("bpe-*") if path.is_dir()]) == 2
-
-
-def test_two_processes_at_once_train_one_tokenizer(tmp_path: Path) -> None:
-    reads = []
-
-    def texts() -> Iterator[str]:
-        reads.append(1)
-        time.sleep(0.2)
-        yield from FISH
+        return load_or_train(kind, settings, train, tmp_path, key).get_vocab()
 
     with ThreadPoolExecutor(3) as pool:
-        futures = [pool.submit(corpus_tokenizer, texts, 300, 64, tmp_path, lambda: "fish") for _ in range(3)]
-        vocabularies = [future.result().get_vocab() for future in futures]
-    assert len(reads) == 1 and vocabularies[0] == vocabularies[1] == vocabularies[2]
+        first, *others = [future.result() for future in [pool.submit(ask) for _ in range(3)]]
+    assert trained == ["bpe"] and first == others[0] == others[1] == train_bpe(FISH, vocab_size=300).get_vocab()
+    for number, arguments in enumerate([{"kind": "words"}, {"settings": "301"}, {"key": "birds"}, {}]):
+        if not arguments:
+            monkeypatch.setitem(module.VERSIONS, "bpe", "next")
+        ask(**arguments)  # type: ignore[arg-type]
+        assert len(trained) == 2 + number
 
 
-def test_another_version_of_the_training_gives_another_tokenizer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    corpus_tokenizer(lambda: FISH, 300, 64, tmp_path, lambda: "fish")
-    monkeypatch.setattr("data.tokenizer.VERSION", "next")
-    corpus_tokenizer(lambda: FISH, 300, 64, tmp_path, lambda: "fish")
-    assert len([path for path in tmp_path.glob("bpe-*") if path.is_dir()]) == 2
-
-
-def test_the_corpus_id_is_computed_only_with_a_cache() -> None:
-    corpus_tokenizer(
-        lambda: FISH, 300, 64, None, lambda: pytest.fail("The corpus id is needed only with a cache.")
-    )
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(UserError):
+            load_tokenizer(folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -15,16 +14,14 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from data.errors import UserError
-from data.tokenizer import corpus_tokenizer, is_byte_level, plain_backend
-from data.vocabulary import corpus_vocabulary, train_word_level
-from tests.data.samples import FISH
+from data.tokenizer import is_byte_level, plain_backend, train_words, word_separator
 from tests.real_data import suite_data
 
 TEXTS = ["the cat sat on the mat .", "The dog did n't sit .", "a cat , a dog", "<s> <s> <unk> <mask> </s> <pad>"]
 
 
 def train(texts: list[str], vocab_size: int = 1000, min_count: int = 1) -> PreTrainedTokenizerFast:
-    return train_word_level(texts, vocab_size=vocab_size, min_count=min_count, max_length=64)
+    return train_words(texts, vocab_size=vocab_size, min_count=min_count, max_length=64)
 
 
 TOKENIZER = train(TEXTS)
@@ -58,7 +55,7 @@ def words(text: str, tokenizer: PreTrainedTokenizerFast = TOKENIZER) -> list[str
     ],
 )
 def test_raw_and_tokenised_text_have_the_same_words(raw: str, tokenised: str) -> None:
-    assert words(raw) == tokenised.split(" ")
+    assert words(raw) == tokenised.split(" ") and word_separator()(raw) == tokenised
     assert words(tokenised) == tokenised.split(" ")
 
 
@@ -115,7 +112,7 @@ def test_special_tokens_in_a_text_are_text() -> None:
 def test_lower_casing_applies_to_training_and_text() -> None:
     cased = TOKENIZER("The DOG").input_ids
     assert cased[1] == TOKENIZER.unk_token_id != cased[0] != TOKENIZER.convert_tokens_to_ids("the")
-    lower = train_word_level(TEXTS, vocab_size=100, min_count=1, lowercase=True, max_length=64)
+    lower = train_words(TEXTS, vocab_size=100, min_count=1, lowercase=True, max_length=64)
     assert lower("The DOG Didn't").input_ids == lower("the dog did n't").input_ids
     assert "The" not in lower.get_vocab() and lower("The").input_ids == [lower.get_vocab()["the"]]
 
@@ -148,36 +145,3 @@ def test_words_of_glove_are_found_in_real_prose() -> None:
     split_into_words = share_in_glove(Counter(word for text in prose for word in words(text)))
     split_at_blanks = share_in_glove(Counter(word for text in prose for word in text.split()))
     assert split_into_words > 0.9 > split_at_blanks
-
-
-def test_a_vocabulary_is_cached_by_corpus_and_settings(tmp_path: Path) -> None:
-    reads = []
-
-    def texts() -> Iterator[str]:
-        reads.append(1)
-        yield from FISH
-
-    def vocabulary(size: int, count: int, lowercase: bool, name: str = "fish") -> dict[str, int]:
-        return corpus_vocabulary(texts, size, count, lowercase, 64, tmp_path, lambda: name).get_vocab()
-
-    first = vocabulary(50, 1, False)
-    assert vocabulary(50, 1, False) == first and len(reads) == 1 and "fish" in first and len(first) == 15
-    others = [
-        vocabulary(8, 1, False),
-        vocabulary(50, 41, False),
-        vocabulary(50, 1, True),
-        vocabulary(50, 1, False, name="birds"),
-    ]
-    assert len(reads) == 5 and [len(other) for other in others] == [8, 6, 15, 15]
-    corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "fish")
-    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 6
-    assert corpus_vocabulary(lambda: FISH, 50, 1, False, 64, None, None).get_vocab() == first
-
-
-def test_another_version_of_the_training_gives_another_vocabulary(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    corpus_vocabulary(lambda: FISH, 50, 1, False, 64, tmp_path, lambda: "fish")
-    monkeypatch.setattr("data.vocabulary.VERSION", "next")
-    corpus_vocabulary(lambda: FISH, 50, 1, False, 64, tmp_path, lambda: "fish")
-    assert len([path for path in tmp_path.glob("words-*") if path.is_dir()]) == 2

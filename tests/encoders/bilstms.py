@@ -1,4 +1,4 @@
-"""Small BiLSTM-Max encoders, and the texts, sentences and token rows that tests of recurrent encoders share."""
+"""Small recurrent encoders, and the texts, sentences and token rows that their tests share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from encoders.bilstm_max import BiLSTMMax
+from encoders.recurrent import Recurrent
 
 TEXTS = [
     "The cat sat on the mat and looked at the dog.",
@@ -25,10 +26,9 @@ SENTENCES = [
 ROWS = [np.array(row) for row in ([5, 6, 7], [8], [], [9, 5, 5, 10, 11, 6], [7, 7], [])]
 
 
-def texts() -> list[str]:
-    return TEXTS
-
-
-def tiny(**arguments: Any) -> BiLSTMMax:
+def tiny(kind: type[Recurrent] = BiLSTMMax, **arguments: Any) -> Any:
     torch.manual_seed(3)
-    return BiLSTMMax(**{"hidden": 4, "word_size": 3, "min_count": 1, "texts": texts, **arguments})
+    arguments = {"hidden": 4, "word_size": 3, "min_count": 1, **arguments}
+    if "path" not in arguments:
+        arguments.setdefault("tokenizer", kind.train_tokenizer(TEXTS, **arguments))
+    return kind(**arguments)

@@ -35,8 +35,8 @@ def shape(model_type: str = "roberta", **more: Any) -> dict[str, Any]:
 
 def tiny(model_type: str = "roberta", **arguments: Any) -> Transformer:
     """Returns an encoder of 2 layers x 32 and 64 positions with random weights."""
-    arguments = {"shape": shape(model_type), "vocab_size": 400, "texts": texts, **arguments}
-    return Transformer(weights="random", **arguments)
+    arguments = {"weights": "random", "shape": shape(model_type), "vocab_size": 400, **arguments}
+    return Transformer(**{"tokenizer": Transformer.train_tokenizer(texts(), **arguments), **arguments})
 
 
 def minilm() -> Path:

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
-from tokenizers import Regex, pre_tokenizers
+from tokenizers import Regex, pre_tokenizers, processors
 
 from data.batch import Tokens
 from data.errors import UserError
 from encoders import inference
-from encoders.base import Encoding
+from encoders.api import Encoding
+from encoders.base import token_format
 from encoders.transformer import Transformer
 from tests.encoders import bilstms
 from tests.encoders.models import SENTENCES, tiny, tokens_of
-
-
-def test_encode_keeps_the_order_and_equals_one_by_one() -> None:
-    encoder = tiny()
-    vectors = encoder.encode(SENTENCES * 7, batch_tokens=100)
-    assert vectors.dtype == np.float32 and vectors.shape == (42, 32)
-    alone = np.concatenate([encoder.encode([sentence]) for sentence in SENTENCES])
-    np.testing.assert_allclose(vectors, np.tile(alone, (7, 1)), atol=1e-5)
 
 
 def test_encode_on_several_threads_gives_the_vectors_of_one_and_leaves_their_number() -> None:
@@ -82,7 +72,7 @@ def test_batches_have_at_most_batch_size_sentences(monkeypatch: pytest.MonkeyPat
 def test_wrong_arguments_of_encode_are_refused() -> None:
     with pytest.raises(ValueError):
         tiny().encode(["A sentence.", None])  # type: ignore[list-item]
-    with pytest.raises(ValueError):
+    with pytest.raises(TypeError):
         tiny().encode(None)  # type: ignore[arg-type]
     with pytest.raises(ValueError):
         tiny().encode(SENTENCES, batch_tokens=0)
@@ -143,23 +133,26 @@ def test_a_tokenizer_that_cannot_split_the_text_is_one_line() -> None:
     assert "\n" not in str(error.value)
 
 
-def test_sentences_are_prepared_ahead_in_order() -> None:
-    prepared: list[list[str]] = []
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("template", [True, False])
+def test_batches_have_the_tokens_of_the_tokenizer_itself(side: str, template: bool) -> None:
+    encoder = tiny(max_length=8)
+    tokenizer = encoder.tokenizer
+    if not template:
+        tokenizer.backend_tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+        encoder.format = token_format(tokenizer, 8)
+    tokenizer.truncation_side = side
+    expected = {
+        tuple(ids) for ids in tokenizer([*filter(None, SENTENCES)], truncation=True, max_length=8)["input_ids"]
+    }
+    rows: set[tuple[int, ...]] = set()
 
-    def prepare(piece: Sequence[str]) -> str:
-        prepared.append([*piece])
-        if "bad" in piece:
-            raise UserError("a bad sentence")
-        return "".join(piece)
+    def record(tokens: Tokens) -> torch.Tensor:
+        assert torch.equal(tokens.mask.sum(1), tokens.lengths)
+        rows.update(tuple(ids[mask].tolist()) for ids, mask in zip(tokens.ids, tokens.mask, strict=True))
+        return torch.zeros(len(tokens), 3)
 
-    assert [*inference._ahead(prepare, list("abcdefg"), 3)] == [(0, "abc"), (3, "def"), (6, "g")]
-    assert [*inference._ahead(prepare, list("ab"), 3)] == [(0, "ab")]
-    found = inference._ahead(prepare, ["a", "b", "bad"], 1)
-    assert [next(found), next(found)] == [(0, "a"), (1, "b")]
-    with pytest.raises(UserError):
-        next(found)
-    prepared.clear()
-    stopped: Any = inference._ahead(prepare, list("abcdefg"), 1)
-    next(stopped)
-    stopped.close()
-    assert prepared == [["a"], ["b"]]
+    inference.encode(
+        [*filter(None, SENTENCES)], record, tokenizer, encoder.format, dimension=3, device=torch.device("cpu")
+    )
+    assert rows == expected

@@ -11,7 +11,7 @@ import torch
 
 from data.batch import Tokens
 from data.errors import UserError
-from encoders import inference, kernels
+from encoders import kernels
 from encoders.concatenated import Concatenated
 from encoders.fingerprint import fingerprint
 from objectives.tied_decoder import TiedDecoder
@@ -71,19 +71,6 @@ def test_members_of_concatenated_encoders_take_the_precision() -> None:
     both = Concatenated([tiny(), tiny()])
     both.encode_in("bf16")
     assert {member.precision for member in both.members} == {"bf16"}
-
-
-def test_results_are_read_one_step_later_and_in_order() -> None:
-    events: list[str] = []
-
-    def numbers() -> Iterator[int]:
-        for number in range(3):
-            events.append(f"made {number}")
-            yield number
-
-    for number in inference._one_late(numbers()):
-        events.append(f"taken {number}")
-    assert events == ["made 0", "made 1", "taken 0", "made 2", "taken 1", "taken 2"]
 
 
 def test_every_transformer_attends_without_cudnn(monkeypatch: pytest.MonkeyPatch) -> None:

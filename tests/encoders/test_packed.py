@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+from torch.utils.flop_counter import FlopCounterMode
 
 from data.batch import Tokens
 from encoders import packed
@@ -15,7 +18,7 @@ from encoders.bilstm_max import BiLSTMMax
 from encoders.gru import GRU
 from encoders.lstm import LSTM
 from encoders.packed import packing
-from tests.encoders.bilstms import ROWS, texts
+from tests.encoders.bilstms import ROWS, tiny
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=9), st.integers(0, 3))
@@ -57,9 +60,9 @@ def test_packed_recurrent_layers_equal_torchs(
 
 
 @pytest.mark.parametrize("kind", [BiLSTMMax, GRU, LSTM])
-def test_bf16_leaves_recurrent_kernels_in_float32(kind: type[BiLSTMMax] | type[GRU] | type[LSTM]) -> None:
+def test_bf16_leaves_recurrent_kernels_in_float32(kind: type[Any]) -> None:
     """On a CPU, oneDNN has no backward pass for an LSTM in bf16."""
-    encoder, tokens = kind(hidden=4, word_size=3, min_count=1, texts=texts).train(), Tokens.pad(ROWS, 0)
+    encoder, tokens = tiny(kind).train(), Tokens.pad(ROWS, 0)
     plain = encoder(tokens).states
     with torch.autocast("cpu", torch.bfloat16):
         states = encoder(tokens).states
@@ -67,3 +70,12 @@ def test_bf16_leaves_recurrent_kernels_in_float32(kind: type[BiLSTMMax] | type[G
     found, expected = (torch.autograd.grad(out.sum(), [*encoder.layers.parameters()]) for out in (states, plain))
     for one, other in zip(found, expected, strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(("kind", "gates", "directions"), [(BiLSTMMax, 4, 2), (LSTM, 4, 1), (GRU, 3, 2)])
+def test_operations_on_the_meta_device_equal_a_count_by_hand(kind: type[Any], gates: int, directions: int) -> None:
+    encoder, tokens = tiny(kind, hidden=5, word_size=7), Tokens.pad(ROWS, 0)
+    with FlopCounterMode(display=False) as counter:
+        encoder.to("meta")(tokens.to("meta")).sentence.sum().backward()
+    products = 2 * sum(map(len, ROWS)) * directions * gates * 5 * (7 + 5)  # of inputs and of states
+    assert counter.get_total_flops() == 3 * products  # the backward pass has two for each

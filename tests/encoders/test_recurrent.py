@@ -1,10 +1,11 @@
-"""Word vectors, dropout, MLM head, FLOPs and saving of recurrent encoders, tested on BiLSTM-Max."""
+"""BiLSTM-Max, LSTM and GRU against the equations, word by word; word vectors, MLM head, folders."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,77 +13,144 @@ import torch
 from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from torch.utils.flop_counter import FlopCounterMode
 
-import encoders
 from data.batch import Tokens
+from data.errors import UserError
 from encoders.bilstm_max import BiLSTMMax
+from encoders.gru import GRU
+from encoders.lstm import LSTM
+from encoders.recurrent import Recurrent
+from tests.checks.encoder import check_folder
 from tests.encoders.bilstms import ROWS, SENTENCES, tiny
 
-# Word vectors
+
+def step_by_step(layer: Any, inputs: Sequence[Tensor], suffix: str) -> list[Tensor]:
+    """Runs torch's equations of an LSTM or GRU over the words of one sentence."""
+    of_input, of_state, bias, state_bias = (
+        getattr(layer, f"{name}_l0{suffix}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    )
+    state = cell = of_state.new_zeros(layer.hidden_size)
+    states = []
+    for word in inputs:
+        given, kept = of_input @ word + bias, of_state @ state + state_bias
+        if isinstance(layer, nn.LSTM):
+            i, f, g, o = (given + kept).chunk(4)
+            cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+            state = o.sigmoid() * cell.tanh()
+        else:
+            (r, z, n), (state_r, state_z, state_n) = given.chunk(3), kept.chunk(3)
+            z = (z + state_z).sigmoid()
+            state = (1 - z) * (n + (r + state_r).sigmoid() * state_n).tanh() + z * state
+        states.append(state)
+    return states
 
 
-@pytest.fixture
-def vector_file(tmp_path: Path) -> str:
-    words = {"The": (6, 8), "the": (0, 10), "cat": (3, -4), "dog": (8, 6), "DOG": (1, 1), "unheard": (5, 5)}
-    path = tmp_path / "vectors.txt"
-    path.write_text("".join(f"{word} {a} {b}\n" for word, (a, b) in words.items()))
+def by_hand(encoder: Recurrent, row: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Computes states of one sentence, of shape (n, H), and its vector, of shape (D,)."""
+    states = list(encoder.embedding.weight[list(row)])
+    for layer in encoder.layers:
+        forward, last = step_by_step(layer, states, ""), []
+        if encoder.shape.bidirectional:
+            last = step_by_step(layer, states[::-1], "_reverse")
+            states = [torch.cat(both) for both in zip(forward, last[::-1], strict=True)]
+        else:
+            states = forward
+    table = torch.stack(states)
+    pooled = {"max": table.amax(0), "mean": table.mean(0), "last": torch.cat([*last[-1:], forward[-1]])}
+    return table, pooled[encoder.pooling]
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize(
+    ("kind", "pooling", "options"),
+    [
+        (BiLSTMMax, "max", {}),
+        (LSTM, "last", {}),
+        (LSTM, "mean", {}),
+        (GRU, "last", {}),
+        (GRU, "max", {"bidirectional": False}),
+        (GRU, "last", {"bidirectional": False}),
+    ],
+)
+def test_states_vector_and_gradients_equal_the_equations(
+    kind: Any, pooling: str, options: Any, layers: int
+) -> None:
+    encoder = tiny(kind, layers=layers, **options).double()
+    encoder.pool_by(pooling)
+    rows = [encoder.format.wrap(row) for row in ROWS]
+    encoding = encoder(Tokens.pad(rows, encoder.format.pad_id))
+    width = 4 * (1 + encoder.shape.bidirectional)
+    assert encoder.dimension == encoder.state_dimension == encoding.sentence.shape[1] == width
+    weights = torch.randn(len(rows), width, dtype=torch.float64)
+    total = torch.zeros(())
+    for number, row in enumerate(rows):
+        assert (encoding.states[number, len(row) :] == 0).all()
+        if len(row):
+            states, vector = by_hand(encoder, row.tolist())
+            torch.testing.assert_close(encoding.states[number, : len(row)], states)
+            torch.testing.assert_close(encoding.sentence[number], vector)
+            total = total + vector @ weights[number] + states.sum()
+        else:
+            assert (encoding.sentence[number] == 0).all()
+    parameters = list(encoder.parameters())
+    gradients = torch.autograd.grad((encoding.sentence * weights).sum() + encoding.states.sum(), parameters)
+    for gradient, expected in zip(gradients, torch.autograd.grad(total, parameters), strict=True):
+        assert gradient.abs().sum() > 0
+        torch.testing.assert_close(gradient, expected)
+
+
+@pytest.mark.parametrize(("kind", "prefix", "suffix"), [(BiLSTMMax, [], []), (LSTM, [0], []), (GRU, [0], [2])])
+def test_encode_puts_marks_around_a_sentence_and_cuts_it(kind: Any, prefix: list[int], suffix: list[int]) -> None:
+    encoder = tiny(kind, lowercase=True, max_length=9)
+    for sentence, vector in zip(SENTENCES, encoder.encode(SENTENCES), strict=True):
+        content = encoder.tokenizer(sentence.lower(), add_special_tokens=False)["input_ids"]
+        row = [*prefix, *content[: 9 - len(prefix + suffix)], *suffix]
+        np.testing.assert_allclose(by_hand(encoder, row)[1].detach(), vector, atol=1e-6)
+
+
+# Word vectors, dropout, MLM head
+
+
+def write_vectors(path: Path, words: dict[str, Any]) -> str:
+    path.write_text("".join(f"{word} {' '.join(map(str, row))}\n" for word, row in words.items()))
     return str(path)
 
 
-def vector_of(encoder: BiLSTMMax, word: str) -> list[float]:
-    return encoder.embedding.weight[encoder.tokenizer.convert_tokens_to_ids(word)].tolist()
+def test_words_are_initialised_with_their_vectors(tmp_path: Path) -> None:
+    words = {"The": (6, 8), "the": (0, 10), "cat": (3, -4), "dog": (8, 6), "DOG": (1, 1), "unheard": (5, 5)}
+    path = write_vectors(tmp_path / "vectors.txt", words)
+    encoder = tiny(vectors=path, train_vectors=False)
+    assert not encoder.embedding.weight.requires_grad
+    assert encoder.shape.word_size == 2 and f"5 of them from {path}" in encoder.origin
+    for word, form in {"The": "The", "the": "the", "Cat": "cat", "cat": "cat", "dog": "dog"}.items():
+        vector = encoder.embedding.weight[encoder.tokenizer.convert_tokens_to_ids(word)]
+        assert tuple(vector.tolist()) == words[form]  # a word's own form first, else in lower case
+    with pytest.raises(UserError):
+        tiny(vectors=write_vectors(tmp_path / "other.txt", {"und": (1, 2)}))
 
 
-def test_words_are_initialised_with_their_vectors(vector_file: str) -> None:
-    encoder = tiny(vectors=vector_file)
-    assert encoder.embedding.embedding_dim == encoder.shape.word_size == 2
-    assert vector_of(encoder, "The") == [6, 8] and vector_of(encoder, "the") == [0, 10]  # a word's own form first
-    assert vector_of(encoder, "Cat") == vector_of(encoder, "cat") == [3, -4]  # else its lower-case form
-    assert vector_of(encoder, "dog") == [8, 6]
-    words = len(encoder.tokenizer) - 5
-    assert encoder.origin.endswith(f"word vectors of 2 from {vector_file} (5 of {words} words have a vector)")
-    lower = tiny(vectors=vector_file, lowercase=True)
-    assert vector_of(lower, "the") == [0, 10] and f"{vector_file} (3 of " in lower.origin
-
-
-def test_unknown_words_get_vectors_of_the_files_norm(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scale", [0.01, 30.0])
+def test_unknown_words_and_initial_logits_are_of_the_scale_of_the_file(scale: float, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    lines = (f"w{n} " + " ".join(f"{x:.4f}" for x in rng.normal(0, 5, 50)) for n in range(200))
-    (tmp_path / "vectors.txt").write_text("\n".join(["the " + "5 " * 49 + "5", *lines]))
-    encoder = tiny(vectors=str(tmp_path / "vectors.txt"))
-    others = encoder.embedding.weight[5:].detach()
-    others = others[(others != 5).any(dim=1)]
-    assert len(others) > 20 and float(others.square().mean().sqrt()) == pytest.approx(5, rel=0.1)
+    words = {"the": [scale] * 50} | {f"w{number}": rng.normal(0, scale, 50) for number in range(200)}
+    encoder = tiny(vectors=write_vectors(tmp_path / "vectors.txt", words))
+    unknown = encoder.embedding.weight[6:].detach()
+    assert float(unknown.square().mean().sqrt()) == pytest.approx(scale, rel=0.1)
+    encoder.add_mlm_head()
+    assert 0.5 < encoder.token_logits(torch.randn(100, 8)).std() < 2
 
 
-@pytest.mark.parametrize("trained", [True, False])
-def test_frozen_vectors_are_not_updated(trained: bool, vector_file: str) -> None:
-    encoder = tiny(vectors=vector_file, train_vectors=trained, require_mask_token=True).train()
-    before = {name: weight.clone() for name, weight in encoder.named_parameters()}
-    optimizer = torch.optim.SGD([weight for weight in encoder.parameters() if weight.requires_grad], lr=0.1)
-    assert encoder.embedding.weight.requires_grad is trained
-    encoding = encoder(Tokens.pad(ROWS, 1))
-    (encoding.sentence.square().sum() + encoder.token_logits(encoding.states[0]).square().sum()).backward()
-    optimizer.step()
-    updated = {name for name, weight in encoder.named_parameters() if not torch.equal(weight, before[name])}
-    assert set(before) - updated == (set() if trained else {"embedding.weight"})
-
-
-# Dropout, MLM head, cost
-
-
-def test_dropout_is_only_in_training_and_uses_torchs_generator() -> None:
-    encoder = tiny(layers=2, dropout=0.5, hidden=16)
-    tokens = Tokens.pad(ROWS, 1)
-    evaluated = encoder(tokens).sentence
-    assert torch.equal(evaluated, encoder(tokens).sentence)
+@pytest.mark.parametrize("kind", [BiLSTMMax, GRU])
+def test_dropout_is_in_training_only_and_uses_torchs_generator(kind: type[Recurrent]) -> None:
+    encoder, tokens = tiny(kind, layers=2, dropout=0.5, hidden=16, word_size=16), Tokens.pad(ROWS, 1)
+    assert torch.equal(encoder(tokens).sentence, encoder(tokens).sentence)
     encoder.train()
-    inputs: list[Tensor] = []
-    encoder.layers[1].register_forward_pre_hook(lambda layer, args: inputs.append(args[0].data))
+    zeros: list[Tensor] = []
+    for layer in encoder.layers:
+        layer.register_forward_pre_hook(lambda layer, args: zeros.append((args[0].data == 0).float().mean()))
     with torch.no_grad():
         encoder(tokens)
-    assert 0.3 < (inputs[0] == 0).double().mean() < 0.7  # dropout between the layers too
+    assert (0.3 < zeros[0] < 0.7) == (kind is not GRU) and 0.3 < zeros[1] < 0.7
 
     def gradients(run: Callable[[], Tensor]) -> list[Tensor]:
         torch.manual_seed(5)
@@ -90,14 +158,13 @@ def test_dropout_is_only_in_training_and_uses_torchs_generator() -> None:
 
     plain = gradients(lambda: encoder(tokens).sentence)
     again = gradients(lambda: checkpoint(lambda: encoder(tokens).sentence, use_reentrant=False))
-    for one, other in zip(plain, again, strict=True):
-        assert torch.equal(one, other)
+    assert all(torch.equal(gradient, other) for gradient, other in zip(plain, again, strict=True))
 
 
 def test_the_mlm_head_is_tied_to_the_word_vectors() -> None:
-    encoder = tiny(require_mask_token=True).double()
-    head = encoder.head
-    assert head is not None and encoder.has_mlm_head
+    encoder = tiny().double()
+    encoder.add_mlm_head()
+    head = encoder.head.double()
     nn.init.normal_(head.bias)
     states = torch.randn(7, 8, dtype=torch.float64)
     hidden = states @ head.dense.weight.T + head.dense.bias
@@ -105,47 +172,25 @@ def test_the_mlm_head_is_tied_to_the_word_vectors() -> None:
     centred = hidden - hidden.mean(1, keepdim=True)
     normal = centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt() * head.norm.weight + head.norm.bias
     torch.testing.assert_close(encoder.token_logits(states), normal @ encoder.embedding.weight.T + head.bias)
-    assert sum("embedding" in name for name, _ in encoder.named_parameters()) == 1
-    assert sum(weight.shape[0] == len(encoder.tokenizer) for weight in encoder.parameters()) == 2  # words, bias
-    encoder.token_logits(states)[:, 5].sum().backward()
-    gradient = encoder.embedding.weight.grad
-    assert gradient is not None and gradient[5].abs().sum() > 0
 
 
-@pytest.mark.parametrize("scale", [0.01, 30.0])
-def test_initial_logits_are_of_order_one(scale: float, tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    words = ["the", "cat", *(f"w{number}" for number in range(50))]
-    (tmp_path / "v.txt").write_text(
-        "\n".join(f"{w} {' '.join(map(str, rng.normal(0, scale, 40)))}" for w in words)
-    )
-    encoder = tiny(vectors=str(tmp_path / "v.txt"), require_mask_token=True)
-    assert 0.5 < encoder.token_logits(torch.randn(100, 8)).std() < 2
+# Folders
 
 
-def test_an_mlm_head_can_be_added_later() -> None:
-    encoder = tiny()
-    assert not encoder.has_mlm_head and encoder.head_flops(5) == 0
-    with pytest.raises(ValueError):
-        encoder.token_logits(torch.zeros(1, 8))
+@pytest.mark.parametrize(
+    ("kind", "arguments"), [(BiLSTMMax, {}), (LSTM, {}), (GRU, {"summary": "max", "bidirectional": False})]
+)
+def test_deep_encoders_with_a_head_can_be_opened_and_trained_on(kind: Any, arguments: Any, tmp_path: Path) -> None:
+    encoder = tiny(kind, layers=2, dropout=0.1, max_length=30, **arguments)
     encoder.add_mlm_head()
-    head = encoder.head
-    encoder.add_mlm_head()
-    assert encoder.head is head and encoder.token_logits(torch.zeros(1, 8)).shape == (1, len(encoder.tokenizer))
-
-
-@pytest.mark.parametrize("layers", [1, 2])
-def test_flops_equal_torchs_count(layers: int) -> None:
-    encoder = tiny(layers=layers, hidden=16, require_mask_token=True)
-    tokens = Tokens.pad(ROWS, 1)
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        encoding = encoder(tokens)
-    count = sum(map(len, ROWS))
-    # Torch's kernels also multiply the zero state before the first word, hence the tolerance.
-    assert encoder.forward_flops(count, 3) == pytest.approx(counter.get_total_flops(), rel=0.01)
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        encoder.token_logits(encoding.states[3])
-    assert encoder.head_flops(6) == counter.get_total_flops()
+    check_folder(encoder, tmp_path / "first")
+    again = kind(path=str(tmp_path / "first"), hidden=99)  # the folder's sizes take precedence
+    states = torch.randn(4, encoder.state_dimension)
+    assert torch.equal(again.token_logits(states), encoder.token_logits(states))
+    again.train()(Tokens.pad(ROWS, 1)).sentence.sum().backward()
+    torch.optim.SGD(again.parameters(), lr=0.1).step()
+    again.pool_by("mean")
+    check_folder(again, tmp_path / "second")
 
 
 def test_a_layer_in_one_buffer_can_be_saved(tmp_path: Path) -> None:
@@ -159,11 +204,18 @@ def test_a_layer_in_one_buffer_can_be_saved(tmp_path: Path) -> None:
         for weight, (start, _) in zip(weights, pairwise(ends), strict=True):
             buffer[start : start + weight.numel()] = weight.data.flatten()
             weight.data = buffer[start : start + weight.numel()].view_as(weight)
+    check_folder(encoder, tmp_path / "encoder")
     save_model(encoder, str(tmp_path / "model.safetensors"))  # a checkpoint
-    encoder.save(tmp_path / "encoder")
-    np.testing.assert_array_equal(encoders.load(tmp_path / "encoder").encode(SENTENCES), expected)
-    with torch.no_grad():
-        for weight in encoder.parameters():
-            weight.zero_()
-    load_model(encoder, str(tmp_path / "model.safetensors"))
-    np.testing.assert_array_equal(encoder.encode(SENTENCES), expected)
+    fresh = tiny(layers=2)
+    load_model(fresh, str(tmp_path / "model.safetensors"))
+    np.testing.assert_array_equal(fresh.encode(SENTENCES), expected)
+
+
+@pytest.mark.parametrize("options", [{"weights": "pretrained"}, {"path": "/absent"}, {"max_length": 1}])
+def test_impossible_arguments_are_refused(options: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(UserError):
+        tiny(LSTM, **options)
+    tiny().save(tmp_path)
+    for more in ({}, {"weights": "random"}):
+        with pytest.raises(UserError):
+            tiny(LSTM, path=str(tmp_path), **more)  # a BiLSTM-Max

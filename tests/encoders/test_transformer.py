@@ -1,18 +1,21 @@
-"""Transformers as encoders: states, padding, tokens, heads, cost, refusals."""
+"""Transformers as encoders: states, tokens, heads, layers, dropout, refusals."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM
 
 import encoders
 from data.batch import Tokens
+from data.errors import UnfitError, UserError
+from encoders import varlen
+from encoders.fingerprint import fingerprint
 from encoders.transformer import Transformer
-from tests.encoders.models import FAMILIES, SENTENCES, minilm, tiny, tokens_of
+from tests.encoders.models import FAMILIES, SENTENCES, shape, tiny, tokens_of
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -26,15 +29,6 @@ def test_states_and_logits_equal_those_of_transformers_model(family: str) -> Non
     torch.testing.assert_close(encoder.token_logits(encoding.states[tokens.mask]), expected[tokens.mask])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_padding_does_not_change_states(family: str) -> None:
-    encoder = tiny(family)
-    tokens = tokens_of(encoder)
-    for row in range(3):
-        alone = encoder(tokens.rows(torch.tensor([row]))).sentence
-        torch.testing.assert_close(alone[0], encoder(tokens).sentence[row], atol=1e-6, rtol=0)
-
-
 def test_format_wraps_as_the_tokenizer_does() -> None:
     encoder = tiny()
     content = encoder.tokenizer(SENTENCES[0], add_special_tokens=False)["input_ids"]
@@ -44,15 +38,6 @@ def test_format_wraps_as_the_tokenizer_does() -> None:
     assert encoder.format.special_ids == {0, 1, 2, 3, 4}
     assert encoder.format.max_length == 64  # RoBERTa's position ids start at 2, so 64 of 66 are usable
     assert encoder(tokens_of(encoder, (64,))).states.shape == (1, 64, 32)
-
-
-def test_flops_follow_the_weights() -> None:
-    encoder = tiny()
-    layer = 4 * 32 * 32 + 2 * 32 * 64
-    assert encoder.forward_flops(10, 7.0) == 10 * (2 * 2 * layer + 4 * 2 * 7 * 32)
-    assert encoder.head_flops(10) == 2 * 10 * (32 * 32 + 32 * len(encoder.tokenizer))
-    albert, bert = tiny("albert"), tiny("bert")
-    assert albert.forward_flops(1, 0) == bert.forward_flops(1, 0) + 2 * 16 * 32
 
 
 def test_segment_ids_reach_a_model_that_has_them() -> None:
@@ -71,22 +56,12 @@ def test_random_weights_follow_torchs_seed() -> None:
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
 
 
-def test_minilm_equals_sentence_transformers() -> None:
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    encoder = encoders.load(minilm())
-    assert (encoder.dimension, encoder.format.max_length, encoder.weights) == (384, 256, "own")
-    assert not encoder.has_mlm_head
-    sentences = [*SENTENCES, SENTENCES[3] * 5]
-    theirs = sentence_transformers.SentenceTransformer(str(minilm()), device="cpu").encode(sentences)
-    np.testing.assert_allclose(encoder.encode(sentences), theirs, atol=1e-5)
-
-
 def test_an_added_head_is_tied_and_does_not_change_vectors(tmp_path: Path) -> None:
     headed = tiny("bert")
     headed.backbone.save_pretrained(tmp_path)
     headed.tokenizer.save_pretrained(tmp_path)
     encoder = Transformer(path=str(tmp_path))
-    assert not encoder.has_mlm_head and encoder.head_flops(1) == 0
+    assert not encoder.has_mlm_head
     with pytest.raises(ValueError):
         encoder.token_logits(torch.zeros(1, 32))
     before = encoder.encode(SENTENCES)
@@ -104,12 +79,78 @@ def test_an_added_head_is_tied_and_does_not_change_vectors(tmp_path: Path) -> No
     assert embeddings.grad is not None and embeddings.grad.abs().sum() > 0
 
 
-def test_a_pretrained_head_is_used(tmp_path: Path) -> None:
-    encoder = tiny("roberta")
-    encoder.save(tmp_path / "encoder")
-    reloaded = Transformer(path=str(tmp_path / "encoder"))
-    assert reloaded.has_mlm_head
-    states = torch.randn(4, 32)
-    torch.testing.assert_close(reloaded.token_logits(states), encoder.token_logits(states))
-    reference = AutoModelForMaskedLM.from_pretrained(tmp_path / "encoder", variant="mlm")
-    torch.testing.assert_close(reloaded.token_logits(states), reference.lm_head(states))
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("layers", [0, 1, 2])
+def test_only_the_first_layers_can_be_loaded(family: str, layers: int, tmp_path: Path) -> None:
+    tiny(family).save(tmp_path / "full")
+    full, cut = Transformer.load(tmp_path / "full"), encoders.load(tmp_path / "full", layers=layers)
+    tokens = full.tokenizer(SENTENCES[:1], return_tensors="pt")
+    with torch.no_grad():
+        states = full.model.base_model(**tokens, output_hidden_states=True).hidden_states[layers]
+    np.testing.assert_allclose(cut.encode(SENTENCES[:1])[0], states[0].mean(dim=0), atol=1e-6)
+    cut.save(tmp_path / "cut")
+    np.testing.assert_allclose(encoders.load(tmp_path / "cut").encode(SENTENCES), cut.encode(SENTENCES), atol=1e-6)
+    assert (layers == 2) == (fingerprint(cut) == fingerprint(full))
+
+
+def test_the_first_layers_of_a_model_with_layer_types_can_be_saved(tmp_path: Path) -> None:
+    cut = encoders.load("declutr-mini", layers=2)
+    cut.save(tmp_path / "cut")
+    np.testing.assert_array_equal(encoders.load(tmp_path / "cut").encode(SENTENCES), cut.encode(SENTENCES))
+    with pytest.raises(UserError):
+        encoders.load("declutr-mini", layers=0).save(tmp_path / "none")
+
+
+@pytest.mark.parametrize("family", ["roberta", "bert", "distilbert"])
+def test_dropout_is_set_in_every_layer(family: str) -> None:
+    encoder = tiny(family, dropout=0.25)
+    rates = [module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)]
+    assert rates and set(rates) == {0.25}
+
+
+@pytest.mark.parametrize(
+    ("family", "settings", "equal"),
+    [
+        *((family, {}, True) for family in sorted(varlen.FAMILIES - {"modernbert"})),
+        ("modernbert", {"layer_types": "full_attention"}, True),
+        ("modernbert", {"local_attention": 4}, False),
+    ],
+    ids=str,
+)
+def test_the_full_attention_mask_gives_the_same_states(family: str, settings: dict[str, Any], equal: bool) -> None:
+    encoder = tiny(family, shape=shape(family, **settings), attention="sdpa")
+    tokens = tokens_of(encoder, (5, 20, 3))
+    mask = tokens.mask[:, None, None, :].expand(-1, -1, tokens.mask.shape[1], -1)
+    states = encoder.backbone(input_ids=tokens.ids, attention_mask=mask).last_hidden_state
+    same = torch.allclose(states[tokens.mask], encoder(tokens).states[tokens.mask], atol=1e-5)
+    assert same == equal == encoder.packing.sees_all
+
+
+@pytest.mark.parametrize(
+    ("key", "arguments"),
+    [
+        ("encoder.path", {"path": "somewhere"}),
+        ("encoder.shape", {"shape": None}),
+        ("encoder.tokenizer", {"tokenizer": None}),
+        ("encoder.name", {"weights": "pretrained"}),
+        ("encoder.shape.model_type", {"shape": {"model_type": "robert"}}),
+        ("encoder.shape.hiden", {"shape": {"model_type": "roberta", "hiden": 8}}),
+        ("encoder.shape", {"shape": {"model_type": "roberta", "hidden_size": 7}}),
+        ("encoder.max_length=65", {"max_length": 65}),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_name_their_key(key: str, arguments: dict[str, Any]) -> None:
+    tokenizer = tiny().tokenizer
+    with pytest.raises(UserError) as error:
+        Transformer(**{"weights": "random", "shape": shape(), "tokenizer": tokenizer, **arguments})
+    assert error.value.key == key
+
+
+def test_a_causal_model_has_no_head_for_masked_words() -> None:
+    encoder = tiny(
+        shape={"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}, pooling="last"
+    )
+    assert not encoder.has_mlm_head
+    with pytest.raises(UnfitError):
+        encoder.add_mlm_head()

@@ -39,14 +39,14 @@ WITH_SEGMENTS = ("albert", "bert", "electra")
 def packing_encoder(family: str = "roberta", *, dropout: float = 0.0, **sizes: Any) -> Transformer:
     """A tiny encoder that packs rows on a CPU too."""
     encoder = tiny(family, shape=shape(family, **OWN_SIZES.get(family, {}) | sizes), dropout=dropout)
-    encoder.force_packing = True
+    encoder.packing.forced = True
     return encoder
 
 
 def padding_copy(encoder: Transformer) -> Transformer:
     """A copy of the encoder that pads rows."""
     copied = copy.deepcopy(encoder)
-    copied.force_packing = False
+    copied.packing.forced = False
     return copied
 
 
@@ -278,7 +278,7 @@ def test_encoders_that_cannot_pack_pad_and_give_the_reason(
 ) -> None:
     encoder = tiny(family, shape=shape(family, **OWN_SIZES.get(family, {}) | sizes), attention=attention)
     padded = encoder(tokens_of(encoder)).sentence
-    encoder.force_packing = True
+    encoder.packing.forced = True
     assert reason(encoder) == expected
     assert_close(encoder(tokens_of(encoder)).sentence, padded)
 
@@ -308,7 +308,7 @@ def test_on_a_gpu_packing_requires_flash_attention(monkeypatch: pytest.MonkeyPat
     on_old_gpu = encoder.padding_reason(GPU, torch.bfloat16, 20)
     assert on_old_gpu == "this GPU or this build of torch has no flash attention"
     small_heads = tiny(shape=shape(num_attention_heads=8)).padding_reason(GPU, torch.bfloat16, 20)
-    assert small_heads == "flash attention takes heads of a multiple of 8 and at most 192 components, not of 4"
+    assert small_heads == "flash attention takes heads of a multiple of 8 and at most 192 components, not 4"
 
 
 def test_concatenated_encoders_pack_if_all_members_do() -> None:
@@ -339,7 +339,7 @@ def test_a_copy_and_a_model_with_a_new_head_pack_too(tmp_path: Path) -> None:
     source.backbone.save_pretrained(tmp_path)
     source.tokenizer.save_pretrained(tmp_path)
     encoder = Transformer(path=str(tmp_path))
-    encoder.force_packing = True
+    encoder.packing.forced = True
     tokens = tokens_of(encoder)
     expected = encoder(tokens).states
     encoder.add_mlm_head()

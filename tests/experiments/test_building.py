@@ -16,7 +16,7 @@ import encoders
 from data.batch import Batch
 from data.errors import UnfitError, UserError
 from data.loader import MultiTaskLoader
-from data.selection import Selection
+from data.store import Selection
 from encoders.concatenated import Concatenated
 from experiments.building import Parts
 from objectives.base import Requirements, TaskData
@@ -31,7 +31,7 @@ def test_tasks_see_the_same_text_in_another_order_and_with_other_random_numbers(
         return sorted(batch.tokens["cut"].ids.tolist())
 
     task = Cut()
-    task.batch_size, task.least_batch = 10, 2  # type: ignore[attr-defined]
+    task.batch_size = 10  # type: ignore[attr-defined]
     objective = SimpleNamespace(
         tasks={"a": task, "b": task},
         task_at=lambda step, seed: "ab"[step % 2],

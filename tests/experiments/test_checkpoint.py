@@ -13,7 +13,6 @@ from torch import nn
 from data.errors import UserError
 from experiments import checkpoint
 from experiments.optimizer import AdamW
-from objectives.base import VOCABULARY_ID
 
 
 class Tied(nn.Module):
@@ -137,15 +136,24 @@ def test_matching_parameters_are_loaded_and_queues_are_not(tmp_path: Path) -> No
     assert int(fresh.pointer) == 0
 
 
+class Words(nn.Module):
+    """A head with a number of its vocabulary."""
+
+    def __init__(self, vocabulary: int) -> None:
+        super().__init__()
+        self.out, self.vocabulary = nn.Linear(3, 2), vocabulary
+
+    def get_extra_state(self) -> torch.Tensor:
+        return torch.tensor(self.vocabulary)
+
+
 class WithVocabulary(nn.Module):
     """Two heads, of which ``words`` depends on a vocabulary."""
 
     def __init__(self, vocabulary: int) -> None:
         super().__init__()
         self.other = nn.Linear(3, 2)
-        self.words = nn.Module()
-        self.words.out = nn.Linear(3, 2)
-        self.words.register_buffer(VOCABULARY_ID, torch.tensor(vocabulary))
+        self.words = Words(vocabulary)
 
 
 def test_weights_for_another_vocabulary_are_not_loaded(tmp_path: Path) -> None:

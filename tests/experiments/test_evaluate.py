@@ -21,7 +21,7 @@ import yaml
 from huggingface_hub import ModelCard
 
 from analysis.senteval.records import read_results, write_results
-from encoders import starts
+from encoders.hub import CHECKPOINTS
 from experiments.config import CONFIGS, schema
 from experiments.evaluate import EVALUATIONS, describe
 from experiments.evaluation import evaluate
@@ -122,7 +122,7 @@ def wrong(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
     shutil.rmtree(root / "damaged" / "downstream" / "MR")
     for name, content in (
         ("empty.txt", b""),
-        ("binary.txt", b"\xff\xfe\x00\x01"),
+        ("binary.txt", b"\x00\xff\xfe\x01"),
         ("label.tsv", b"a\tone\na\ttwo\n"),
     ):
         (root / name).write_bytes(content)
@@ -328,7 +328,7 @@ def test_evaluating_a_run_writes_its_card_and_nothing_else_of_the_encoder(
 
 
 def test_evaluating_a_bundled_checkpoint_leaves_it_unchanged(data: Path, tmp_path: Path) -> None:
-    before = command_runner.snapshot(starts.CHECKPOINTS)
-    for model in ("declutr-mini", str(starts.CHECKPOINTS / "declutr-mini")):
+    before = command_runner.snapshot(CHECKPOINTS)
+    for model in ("declutr-mini", str(CHECKPOINTS / "declutr-mini")):
         evaluate(model=model, data=str(data), tasks=["CR"], cache=None, out=str(tmp_path / "out"))
-    assert command_runner.snapshot(starts.CHECKPOINTS) == before
+    assert command_runner.snapshot(CHECKPOINTS) == before

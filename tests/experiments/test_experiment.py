@@ -28,6 +28,7 @@ import encoders
 from data.errors import UserError
 from data.files import read_yaml
 from experiments import building, checkpoint, experiment, processes, trainer
+from objectives.base import Loss
 from objectives.declutr import Declutr
 from tests.encoders.models import minilm
 from tests.experiments import tiny
@@ -138,14 +139,14 @@ def test_an_interrupted_run_reports_how_to_resume_and_resumes(
     folder: Path, uninterrupted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = iter(range(1, 100))
-    after_step = Declutr.after_step
+    loss = Declutr.loss
 
-    def interrupting(objective: Declutr) -> None:
-        after_step(objective)
-        if next(steps) == 4:  # after the check for interrupts in this step, so step 5 follows
+    def interrupting(objective: Declutr, *arguments: Any) -> Loss:
+        if objective.training and next(steps) == 9:  # the first micro-batch of step 5
             os.kill(os.getpid(), signal.SIGINT)
+        return loss(objective, *arguments)
 
-    monkeypatch.setattr(Declutr, "after_step", interrupting)
+    monkeypatch.setattr(Declutr, "loss", interrupting)
     run = folder / "interrupted"
     with pytest.raises(KeyboardInterrupt, match=rf"Stopped after step 5 of 24. Resume with: .* resume={run}"):
         tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={run}")

@@ -96,6 +96,6 @@ def test_the_environment_has_packages_threads_and_packing() -> None:
     facts = environment(accelerator, encoder)
     assert facts["packages"]["torch"] == torch.__version__ and facts["threads"] == torch.get_num_threads()
     assert (facts["packing"], facts["device"]) == (False, "cpu") and "CUDA" in facts["padded_because"]
-    encoder.force_packing = True
+    encoder.packing.forced = True
     facts = environment(accelerator, encoder)
     assert (facts["packing"], facts["padded_because"]) == (True, None)

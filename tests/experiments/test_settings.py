@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from data import tokenising
+from data import environment
 from experiments.settings import Settings
 
 
@@ -12,7 +12,7 @@ from experiments.settings import Settings
 def test_workers_and_logging_interval_follow_the_device(
     cores: int, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokenising, "cores", lambda: cores)
+    monkeypatch.setattr(environment, "cores", lambda: cores)
     assert Settings().workers_for("cpu") == 0 and Settings().workers_for("cuda") == workers
     assert Settings().log_every_for("cpu") == 10 and Settings().log_every_for("cuda") == 50
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -37,10 +38,12 @@ def loss_and_gradients(
     objective: Declutr, encoder: TinyEncoder, batch: Batch, seed: int = 0
 ) -> tuple[Tensor, list[Tensor]]:
     torch.manual_seed(seed)
+    bank = copy.deepcopy(objective.bank)
     encoder.zero_grad()
     objective.zero_grad()
     loss = objective.loss(encoder, batch).total
     loss.backward()
+    objective.bank = bank  # without this batch
     weights = [*encoder.parameters(), *objective.parameters()]
     return loss.detach(), [torch.zeros_like(w) if w.grad is None else w.grad.clone() for w in weights]
 
@@ -139,14 +142,6 @@ def test_gradient_caching_equals_the_same_sub_batches_with_graph(
     assert abs(other_dropout[0] - uncached[0]) > 1e-3  # dropout has an effect
 
 
-def test_gradient_caching_limits_the_tokens_held_at_once() -> None:
-    objective, encoder = build(batch_size=24, cache_chunk=60)
-    block_sizes: list[int] = []
-    encoder.register_forward_pre_hook(lambda _, inputs: block_sizes.append(inputs[0].ids.numel()))
-    loss_and_gradients(objective, encoder, batch_of(objective, 24))
-    assert max(block_sizes) <= 60 and min(block_sizes) > 20
-
-
 def test_gradient_caching_equals_the_whole_batch_without_dropout() -> None:
     cached, encoder = build(cache_chunk=40)
     uncached, _ = build(length_groups=1)
@@ -158,15 +153,13 @@ def test_gradient_caching_equals_the_whole_batch_without_dropout() -> None:
     assert_gradients_close(gradients, expected_gradients, 1e-10)
 
 
-def test_bank_holds_the_last_embeddings_and_grows_after_the_step() -> None:
+def test_bank_holds_the_last_embeddings_after_their_loss() -> None:
     objective, encoder = build(memory_bank=100, mlm_weight=0.0)
     assert objective.bank is not None
     first, second = batch_of(objective, step=0), batch_of(objective, step=1)
     without_bank, _ = build(mlm_weight=0.0)
     torch.testing.assert_close(objective.loss(encoder, first).total, without_bank.loss(encoder, first).total)
-    assert len(objective.bank.negatives()) == 0
-    objective.after_step()
-    queue = objective.bank.negatives()
+    queue = objective.bank.negatives().clone()
     positives = encoder(first.tokens["positive"]).sentence.unflatten(0, (8, 2)).mean(1)
     torch.testing.assert_close(queue, torch.cat([encoder(first.tokens["anchor"]).sentence, positives]))
     anchors = encoder(second.tokens["anchor"]).sentence
@@ -180,30 +173,11 @@ def test_held_out_losses_neither_read_nor_fill_the_bank() -> None:
     objective, encoder = build(memory_bank=100)
     batch = batch_of(objective)
     objective.loss(encoder, batch)
-    objective.after_step()
     measured = objective.dev_metrics(encoder, [batch])
-    objective.after_step()
     without_bank, _ = build()
     assert measured == without_bank.dev_metrics(encoder, [batch])
     assert objective.bank is not None and int(objective.bank.seen) == 16
     assert set(measured) == {"dev_contrastive", "dev_mlm"} and encoder.training and objective.training
-
-
-def test_step_flops_follow_the_sampled_tokens() -> None:
-    objective, encoder = build(batch_size=64)
-    batch = batch_of(objective, 64)
-    expected = 3 * encoder.forward_flops(batch.n_tokens, 0)
-    head = 3 * encoder.head_flops(round(0.15 * float(batch.tokens["anchor"].mask.sum())))
-    assert objective.step_flops(encoder) == pytest.approx(expected + head, rel=0.1)
-    cached, _ = build(batch_size=64, cache_chunk=64)
-    assert cached.step_flops(encoder) == pytest.approx(objective.step_flops(encoder) * 4 / 3)
-
-
-def test_requirements_follow_the_settings() -> None:
-    objective, _ = build()
-    assert (objective.requirements.min_tokens, objective.requirements.mask_token) == (64, True)
-    assert build(min_tokens=2048)[0].requirements.min_tokens == 2048
-    assert build(anchors_per_document=1, gap=16)[0].requirements.min_tokens == 32
 
 
 def test_gradient_caching_sums_its_chunks_in_float32() -> None:
@@ -218,12 +192,6 @@ def test_gradient_caching_sums_its_chunks_in_float32() -> None:
         return float((rounded - exact).norm() / exact.norm())
 
     assert relative_error(cached) < 1.2 * relative_error(uncached)
-
-
-def test_part_names_are_those_of_the_loss() -> None:
-    for weights in ({}, {"mlm_weight": 0.0}, {"contrastive_weight": 0.0}):
-        objective, encoder = build(**weights)
-        assert tuple(objective.loss(encoder, batch_of(objective)).parts) == objective.part_names
 
 
 @pytest.mark.parametrize(

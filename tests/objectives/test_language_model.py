@@ -14,23 +14,22 @@ from data.errors import UserError
 from data.randomness import generator
 from encoders.base import Encoder
 from encoders.gru import GRU
+from encoders.lstm import LSTM
 from objectives import language_model
 from objectives.language_model import LanguageModel, sees_ahead
-from tests.encoders import bilstms, test_lstm
+from tests.encoders.bilstms import tiny
 from tests.tiny_encoder import FORMAT, TinyEncoder
 
 UNITS = [np.array(row, np.uint16) for row in ([5, 6, 7], [8], [9, 5, 5, 10, 11, 6], [7, 7])]
 
 
 def gru(bidirectional: bool) -> GRU:
-    torch.manual_seed(3)
-    return GRU(hidden=4, word_size=3, min_count=1, bidirectional=bidirectional, texts=bilstms.texts)
+    return tiny(GRU, bidirectional=bidirectional)
 
 
 def build(encoder: Encoder) -> LanguageModel:
     torch.manual_seed(0)
     objective = LanguageModel(batch_size=4)
-    objective.fit_to_corpus(UNITS, np.arange(4))
     objective.build(encoder)
     return objective.double()
 
@@ -55,7 +54,7 @@ def test_each_token_is_followed_by_the_next() -> None:
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_loss_and_gradient_equal_a_loop(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(language_model, "CHUNK", 3)
-    encoder = (test_lstm.tiny() if kind == "lstm" else gru(False)).double()
+    encoder = (tiny(LSTM) if kind == "lstm" else gru(False)).double()
     objective = build(encoder)
     assert objective.output is not None and objective.output.weight.shape == (len(encoder.tokenizer) + 1, 4)
     batch = batch_of(objective, encoder)
@@ -81,29 +80,13 @@ def test_loss_and_gradient_equal_a_loop(kind: str, monkeypatch: pytest.MonkeyPat
     assert metrics == pytest.approx(
         {"dev_lm": float(expected.detach()), "dev_lm_perplexity": float(expected.detach().exp())}
     )
-    special = 1 if kind == "lstm" else 2
-    flops = encoder.forward_flops(4 * 3 + 4 * special, 3 + special)
-    assert objective.step_flops(encoder) == 3 * (flops + 2 * (12 + 4 * special) * objective.output.weight.numel())
-
-
-def test_it_learns_to_predict_the_next_word() -> None:
-    encoder = test_lstm.tiny(hidden=16, word_size=8)
-    objective = build(encoder).float()
-    batch = batch_of(objective, encoder)
-    optimizer = torch.optim.Adam([*encoder.parameters(), *objective.parameters()], lr=0.02)
-    for _ in range(150):
-        loss = objective.loss(encoder, batch).total
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert loss.item() < 0.5  # four first words are equally likely, which leaves 4 ln 4 / 16 = 0.35
 
 
 def test_encoders_whose_states_depend_on_later_words_are_refused() -> None:
-    for encoder in (test_lstm.tiny(), test_lstm.tiny(layers=2), gru(False)):
+    for encoder in (tiny(LSTM), tiny(LSTM, layers=2), gru(False)):
         encoder.train()
         assert not sees_ahead(encoder) and encoder.training
-    bidirectional: list[Any] = [bilstms.tiny(), gru(True), TinyEncoder()]
+    bidirectional: list[Any] = [tiny(), gru(True), TinyEncoder()]
     for encoder in bidirectional:
         assert sees_ahead(encoder)
         with pytest.raises(UserError) as error:

@@ -20,13 +20,6 @@ def test_it_holds_the_last_vectors_added(size: int, counts: list[int]) -> None:
         assert sorted(bank.negatives().flatten().tolist()) == added[-size:]
 
 
-def test_it_starts_empty_and_holds_detached_vectors() -> None:
-    bank = MemoryBank(4, 3)
-    assert bank.negatives().shape == (0, 3)
-    bank.put(torch.ones(2, 3, requires_grad=True) * 2)
-    assert bank.negatives().shape == (2, 3) and not bank.negatives().requires_grad
-
-
 def test_a_loaded_state_continues_where_it_stopped() -> None:
     first, second = MemoryBank(4, 1), MemoryBank(4, 1)
     first.put(torch.arange(3.0).reshape(-1, 1))

@@ -16,12 +16,11 @@ from data.batch import Batch
 from data.loader import Loader
 from data.randomness import generator
 from data.sentences import Sentences
-from data.sources.base import Document
 from data.store import prepare
 from encoders.concatenated import Concatenated
 from objectives.base import Corpus
 from objectives.quick_thoughts import QuickThoughts, choose_neighbours
-from tests.data.samples import Listed, tokenizer
+from tests.data.samples import Document, Listed, tokenizer
 from tests.tiny_encoder import FORMAT, TinyEncoder
 
 
@@ -68,14 +67,6 @@ def test_the_score_of_a_sentence_with_itself_has_no_effect() -> None:
     assert all(map(torch.equal, choose_neighbours(f, g, 1), choose_neighbours(f, changed, 1)))
 
 
-def test_half_precision_is_summed_in_float32() -> None:
-    f, g = torch.randn(8, 64), torch.randn(8, 64)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss, _ = choose_neighbours(f.bfloat16(), g.bfloat16(), 1)
-    assert loss.dtype == torch.float32
-    torch.testing.assert_close(loss, choose_neighbours(f.bfloat16().float(), g.bfloat16().float(), 1)[0])
-
-
 def two_encoders(width: int = 6) -> Any:
     """Returns two concatenated tiny encoders, with only the attributes that the objective uses."""
     torch.manual_seed(0)
@@ -101,16 +92,6 @@ def test_one_encoder_reads_the_sentence_and_the_other_its_neighbours() -> None:
     assert {name: float(value) for name, value in loss.parts.items()} == pytest.approx(
         {"neighbour": float(expected.detach()), "neighbour_accuracy": accuracy}
     )
-    assert batch.size == objective.least_batch == 6
-    assert objective.facts() == {
-        "window": 2,
-        "negatives per anchor": 1,
-    }
-    objective.fit_to_corpus([np.arange(4)], np.array([0]))
-    products = 6 * 6 * 6
-    weights = sum(member.mix.weight.numel() for member in encoder.members)
-    encoder.forward_flops = lambda tokens, length: 2.0 * weights * tokens
-    assert objective.step_flops(encoder) == 3 * (2 * weights * 6 * 6 + 2 * products)
 
 
 def test_batches_are_consecutive_sentences_of_the_corpus(tmp_path: Path) -> None:

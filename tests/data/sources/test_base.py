@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.sources.base import Document, fingerprint, normalise, order_hash, part_of, split_hash, threshold
+from data.sources.base import EMPTY, Example, fingerprint, normalise, order_hash, part_of, split_hash, threshold
 from tests.data.samples import Listed
 
 
@@ -54,12 +54,14 @@ def test_normalise_replaces_what_utf8_cannot_hold() -> None:
 
 
 def test_texts_are_those_of_the_training_part() -> None:
-    documents = [
-        Document("  In \n TRAINING ", part="train"),
-        Document("held out", part="dev"),
-        Document(" \n", part="train"),
+    examples = [
+        Example(("  In \n TRAINING ", "a"), part="train", repeats=2),
+        Example(("held out", "b"), part="dev"),
+        Example((" \n", "c"), part="train"),
     ]
-    assert list(Listed(documents, lowercase=True, fraction=0.001).texts()) == ["in training"]
+    source = Listed(examples, lowercase=True, fraction=0.001)
+    assert list(source.texts()) == ["in training"] * 2 and list(source.texts(1)) == ["a", "a"]
+    assert list(source.texts(None)) == ["in training", "a"] * 2 and source.skipped == {EMPTY: 1}
 
 
 def test_a_corpus_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:

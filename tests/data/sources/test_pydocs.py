@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from data.sources.base import order_hash
-from data.sources.pydocs import FEWEST_WORDS, MOST_WORDS, Pydocs, _joined
+from data.sources.pydocs import FEWEST_WORDS, MOST_WORDS, Pydocs, join_modules
 
 
-def test_docstrings_of_a_module_are_joined_and_cut(tmp_path: Path) -> None:
+def test_docstrings_of_a_module_arejoin_modules_and_cut(tmp_path: Path) -> None:
     def prose(module: str, count: int) -> str:
         words = [chr(97 + i % 26) + chr(97 + i // 26) for i in range(count)]
         return "\n\n".join(f"{module} says of {word} that it is a thing that one may have." for word in words)
@@ -21,13 +22,13 @@ def test_docstrings_of_a_module_are_joined_and_cut(tmp_path: Path) -> None:
         module = name[0]
         (tmp_path / name).write_text(f'"""{prose(module, count)}"""\n')
     (tmp_path / "broken.py").write_text("def (")
-    documents = list(_joined(tmp_path, "package", set()))
-    words = [len(document.text.split()) for document in documents]
+    documents = list(join_modules(tmp_path, "package", set()))
+    words = [len(document.texts[0].split()) for document in documents]
     assert all(FEWEST_WORDS <= count <= MOST_WORDS + 20 for count in words[:-1])
     # Paragraphs of a, b and c differ in the word "a", "b" or "c" alone, and so are no near copies.
     assert [document.group for document in documents] == ["package.a_long"] * 3 + ["package.c_short"]
     assert sum(words) == 13 * 460
-    assert "d says" not in " ".join(document.text for document in documents)
+    assert "d says" not in " ".join(document.texts[0] for document in documents)
 
 
 def test_near_copies_are_dropped(tmp_path: Path) -> None:
@@ -35,27 +36,25 @@ def test_near_copies_are_dropped(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(
         f'"""{text.format("Bert", 12)}"""\ndef f():\n    """{text.format("Albert", 6)}"""\n'
     )
-    (document,) = _joined(tmp_path, "package", set())
-    assert document.text == text.format("Bert", 12)
+    (document,) = join_modules(tmp_path, "package", set())
+    assert document.texts[0] == text.format("Bert", 12)
 
 
-def test_package_versions_are_in_the_fingerprint() -> None:
-    one, same, other = Pydocs(), Pydocs(), Pydocs()
-    assert {"torch", "numpy", "scipy"} <= set(one._versions)
-    assert one.fingerprint == same.fingerprint
-    other._versions["torch"] += ".1"
-    assert one.fingerprint != other.fingerprint
-    assert "torch " in one.describe()["where"]
+def test_package_versions_are_in_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Pydocs()
+    assert "torch " in one.describe()["where"] and one.fingerprint == Pydocs().fingerprint
+    monkeypatch.setattr(metadata, "version", lambda name: "1")
+    assert one.fingerprint != Pydocs().fingerprint
 
 
 @pytest.mark.slow
 def test_the_corpus_has_about_its_stated_size() -> None:
     source = Pydocs()
-    documents = list(source.documents())
-    words = [len(document.text.split()) for document in documents]
+    documents = list(source.examples())
+    words = [len(document.texts[0].split()) for document in documents]
     assert len(documents) == source.total > 1500
     assert sum(words) > 2_000_000
     assert sum(count >= FEWEST_WORDS for count in words) > 0.95 * len(words)
-    assert ">>>" not in " ".join(document.text for document in documents)
-    hashes = Counter(order_hash(part) for document in documents for part in document.text.split("\n\n"))
+    assert ">>>" not in " ".join(document.texts[0] for document in documents)
+    hashes = Counter(order_hash(part) for document in documents for part in document.texts[0].split("\n\n"))
     assert max(hashes.values()) == 1

@@ -31,11 +31,3 @@ def test_special_tokens_in_the_text_are_never_selected() -> None:
     special = content < 5
     assert (labels[special] == IGNORE).all() and (masked[special] == content[special]).all()
     assert (labels[~special] == 7).mean() > 0.8
-
-
-def test_integer_types_of_a_store_are_widened() -> None:
-    content = np.arange(5, 30, dtype=np.uint16)
-    masked, labels = mask_tokens(content, FORMAT, 0.5, generator(3))
-    wide = mask_tokens(content.astype(np.int64), FORMAT, 0.5, generator(3))
-    assert np.array_equal(masked, wide[0]) and np.array_equal(labels, wide[1])
-    assert labels.min() == IGNORE

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from data.errors import UserError
 from data.sentences import Sentences
-from data.sources.base import Document
-from data.store import TokenStore, prepare
+from data.store import TokenTable, prepare
+from data.tokenizer import train_words
 from data.views.neighbours import Neighbours, has_neighbours, select
-from data.vocabulary import train_word_level
-from tests.data.samples import Listed
+from tests.data.samples import Document, Listed
 
 LINES = [f"sentence {i} has {'many ' * (i % 7)}words ." for i in range(90)]
 REPEATED = "nobody knows it ."
@@ -38,10 +37,10 @@ def test_sentences_with_usable_neighbours_equal_a_naive_loop(
     assert has_neighbours(documents, usable, offsets).tolist() == expected
 
 
-def store(cache: Path, documents: list[list[str]], **rules: int | bool) -> TokenStore:
+def store(cache: Path, documents: list[list[str]], **rules: int | bool) -> TokenTable:
     """Makes a store whose sentences are the given ones: blank lines separate them."""
     texts = ["\n\n".join(lines) for lines in documents]
-    tokenizer = train_word_level([*LINES, REPEATED], vocab_size=500, min_count=1, max_length=64)
+    tokenizer = train_words([*LINES, REPEATED], vocab_size=500, min_count=1, max_length=64)
     source = Listed([Document(text) for text in texts], dev_fraction=0.2)
     settings = {"min_words": 1, "max_words": 9, "unique": False, **rules}
     return prepare(source, tokenizer, cache=cache, sentences=Sentences(**settings))  # type: ignore[arg-type]
@@ -85,7 +84,7 @@ def test_refusals(tmp_path: Path) -> None:
     alone = store(tmp_path, [[line] for line in LINES])
     with pytest.raises(UserError):
         select(alone, "train", [1])
-    tokenizer = train_word_level(LINES, vocab_size=50, min_count=1, max_length=64)
+    tokenizer = train_words(LINES, vocab_size=50, min_count=1, max_length=64)
     documents = prepare(Listed([Document(line) for line in LINES]), tokenizer, cache=tmp_path)
     with pytest.raises(ValueError):
         select(documents, "train", [1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import combinations, permutations, product
@@ -15,10 +14,8 @@ from scipy import stats
 
 from data.errors import UserError
 from data.randomness import generator
-from data.views import perturbations
 from data.views.perturbations import (
     Noise,
-    count_tokens,
     delete,
     insert,
     part_at_random,
@@ -125,13 +122,6 @@ def test_permutation_never_returns_the_same_sequence(tokens: np.ndarray, k: int,
 def test_permutations_follow_their_distribution(tokens: list[int], k: int) -> None:
     array = np.array(tokens)
     assert_follows(lambda rng: permute(array, k, rng).tokens, permutation_distribution(array, k))
-
-
-def test_positions_are_resampled_until_two_tokens_differ() -> None:
-    tokens = np.array([9] + [5] * 39)  # 2 random positions of 40 include that of the 9 in 1 of 20 cases
-    for seed in range(50):
-        permuted = permute(tokens, 2, generator(seed)).tokens
-        assert permuted[0] == 5 and (permuted == 9).sum() == 1
 
 
 # Insertion (I)
@@ -276,81 +266,13 @@ def test_noise_follows_token_weights_except_tokens_of_the_sentence(
     assert np.bincount(drawn, minlength=len(weights)).tolist() == expected
 
 
-def test_noise_does_not_modify_the_given_weights() -> None:
-    weights = np.ones(VOCABULARY, np.int64)
-    Noise(weights, SPECIAL)
-    assert weights.sum() == VOCABULARY
-
-
 def test_noise_without_an_eligible_token_is_refused() -> None:
     noise = Noise(np.array([3, 3, 1, 2]), special_ids=(0, 1))
     with pytest.raises(UserError):
         noise.draw(np.array([3, 2, 2]), 1, generator(0))
 
 
-def test_noise_can_be_pickled_for_a_worker() -> None:
-    copy = pickle.loads(pickle.dumps(NOISE))
-    tokens = np.array([5, 6, 7])
-    assert copy.draw(tokens, 9, generator(1)).tolist() == NOISE.draw(tokens, 9, generator(1)).tolist()
-
-
-@settings(max_examples=50)
-@given(st.lists(sentences(), min_size=1, max_size=9), st.data())
-def test_tokens_are_counted_chunk_by_chunk(units: list[np.ndarray], data: st.DataObject) -> None:
-    indices = data.draw(st.lists(st.integers(0, len(units) - 1), min_size=1))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(perturbations, "CHUNK", 2)
-        counts, length = count_tokens(units, np.array(indices))
-    naive = Counter(token for i in indices for token in units[i].tolist())
-    assert counts.tolist() == [naive[i] for i in range(max(naive) + 1)]
-    assert length == pytest.approx(naive.total() / len(indices))
-
-
-def test_of_many_sentences_an_evenly_spaced_sample_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perturbations, "MOST_COUNTED", 5)
-    counts, _ = count_tokens([np.array([i]) for i in range(101)], np.arange(101))
-    assert np.flatnonzero(counts).tolist() == [0, 25, 50, 75, 100]
-
-
 # All views
-
-VIEWS: dict[str, Callable[[np.ndarray, np.random.Generator], object]] = {
-    "D": lambda tokens, rng: delete(tokens, 2, rng).tokens.tolist(),
-    "P": lambda tokens, rng: permute(tokens, 2, rng).tokens.tolist(),
-    "I": lambda tokens, rng: insert(tokens, 2, rng, NOISE).tokens.tolist(),
-    "R": lambda tokens, rng: replace(tokens, 2, rng, NOISE).tokens.tolist(),
-    "C": lambda tokens, rng: [part.tokens.tolist() for part in split_in_two(tokens, rng)],
-    "N": lambda tokens, rng: [part.tokens.tolist() for part in part_at_random(tokens, rng)],
-}
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_a_view_is_a_function_of_its_arguments(view: str) -> None:
-    tokens = np.arange(3, 15)
-    drawn = [VIEWS[view](tokens, generator(seed)) for seed in range(20)]
-    assert drawn == [VIEWS[view](tokens, generator(seed)) for seed in range(20)]
-    assert len({str(result) for result in drawn}) > 5 and tokens.tolist() == list(range(3, 15))
-
-
-@pytest.mark.parametrize(
-    ("draw", "message"),
-    [
-        (lambda rng: delete(np.array([5, 6]), 2, rng), "A sentence must have at least 3 tokens to lose 2. Got 2"),
-        (lambda rng: permute(np.array([5, 6]), 3, rng), "must have at least 3 tokens to permute 3. Got 2"),
-        (lambda rng: permute(np.array([5, 6]), 1, rng), "At least 2 tokens can be permuted. Got 1 instead."),
-        (lambda rng: permute(np.array([5, 5, 5]), 2, rng), "must have two different tokens to be permuted."),
-        (lambda rng: insert(np.array([], int), 1, rng, NOISE), "at least 1 tokens to insert others. Got 0"),
-        (lambda rng: replace(np.array([5]), 2, rng, NOISE), "must have at least 2 tokens to replace 2. Got 1"),
-        (lambda rng: split_in_two(np.array([5, 6]), rng), "must have at least 3 tokens to be split. Got 2"),
-        (lambda rng: part_at_random(np.array([5]), rng), "must have at least 2 tokens to be parted. Got 1"),
-    ],
-)
-def test_sentences_that_are_too_short_are_refused(
-    draw: Callable[[np.random.Generator], object], message: str
-) -> None:
-    with pytest.raises(ValueError) as error:
-        draw(generator(0))
-    assert message in str(error.value)
 
 
 def test_the_shortest_allowed_sentences_are_accepted() -> None:

@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import balanced_accuracy_score
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from data.errors import UserError
 from data.randomness import generator
 from data.sentences import Sentences
-from data.sources.base import PART_NAMES, Document
-from data.store import TokenStore, prepare
+from data.sources.base import PART_NAMES
+from data.store import TokenTable, prepare
+from data.tokenizer import train_words
 from data.views import segments
 from data.views.segments import Place, RunningText, SegmentPair
-from data.vocabulary import train_word_level
-from tests.data.samples import Listed
-from tests.real_data import suite_data
+from tests.data.samples import Document, Listed
 
 ROOM = 60
 Draw = Callable[[Place, int, np.random.Generator, float], SegmentPair]
@@ -126,12 +126,6 @@ def test_a_pair_fills_its_room_and_is_a_short_one_in_a_tenth_of_cases() -> None:
     assert {len(pair.first) + len(pair.second) for _, pair in Numbered().pairs("nsp", 50, short=0.0)} == {ROOM}
 
 
-@pytest.mark.parametrize("name", ["nsp", "sop"])
-def test_half_of_the_pairs_are_of_either_class(name: str) -> None:
-    follows = [pair.follows for _, pair in Numbered().pairs(name, 3000)]
-    assert np.mean(follows) == pytest.approx(0.5, abs=0.03)  # more than 3 standard errors
-
-
 @given(st.integers(0, 1000), st.integers(2, 90), st.sampled_from([3, 20, 60]))
 def test_ordered_segments_are_neighbours_of_whole_sentences_or_cut_to_fit(
     seed: int, room: int, longest: int
@@ -146,7 +140,8 @@ def test_ordered_segments_are_neighbours_of_whole_sentences_or_cut_to_fit(
         assert {*map(corpus.document, (first[0], second[-1]))} == {int(corpus.documents[start])}
         assert 2 <= len(first) + len(second) <= room
         if corpus.lengths[start] + corpus.lengths[start + 1] <= room:
-            assert first[0] == corpus.ends[start] - corpus.lengths[start] and second[0] == first[-1] + 1
+            begins, ends = corpus.ends[start] - corpus.lengths[start], corpus.ends[start + 1]
+            assert (first[0] == begins or second[-1] + 1 == ends) and second[0] == first[-1] + 1
             assert {int(second[0]), int(second[-1]) + 1} <= borders
         else:  # the two sentences do not fit
             assert len(first) + len(second) == room
@@ -158,9 +153,10 @@ def test_ordered_segments_are_split_between_any_two_sentences_that_fit() -> None
         (tuple(np.unique(pair.first)), tuple(np.unique(pair.second)))
         for pair in (segments.ordered_segments(text[0], 13, generator(seed), 0.0) for seed in range(60))
     }
-    assert parted == {((3,), (4, 5)), ((4, 5), (3,)), ((3, 4), (5,)), ((5,), (3, 4))}
-    long = segments.ordered_segments(text[1], 500, generator(0), 0.0)  # it ends with the document
-    assert len(long.first) + len(long.second) == 4 + 5 + 2
+    onwards = {((3,), (4, 5)), ((4, 5), (3,)), ((3, 4), (5,)), ((5,), (3, 4))}
+    assert parted == onwards | {((3,), (4,)), ((4,), (3,))}
+    long = [segments.ordered_segments(text[1], 500, generator(seed), 0.0) for seed in range(20)]
+    assert {len(first) + len(second) for first, second, _ in long} == {4 + 5 + 2, 3 + 4 + 5}
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(2, 40))
@@ -173,27 +169,12 @@ def test_the_longer_segment_loses_tokens_until_both_fit(first: int, second: int,
     assert [len(part) for part in cut] == left and all(is_run(part) for part in cut)
 
 
-def test_tokens_are_lost_equally_at_both_ends() -> None:
-    fronts = [segments.truncated(np.arange(30), np.arange(4), 14, generator(i))[0][0] for i in range(500)]
-    assert np.mean(fronts) == pytest.approx(10, abs=0.4) and np.var(fronts) == pytest.approx(5, abs=1.5)
-
-
 def test_negatives_are_sampled_uniformly_over_places_or_documents() -> None:
     documents = np.repeat([0, 1, 2, 3], [1, 6, 2, 3])
     text = RunningText([np.array([i]) for i in range(12)], documents, np.arange(9), np.arange(9, 12))
     for by_document, shares in ((False, {0: 1 / 3, 7: 1 / 3, 8: 1 / 3}), (True, {0: 1 / 2, 7: 1 / 4, 8: 1 / 4})):
         drawn = [text.elsewhere(3, generator(i), by_document=by_document) for i in range(3000)]
         assert {i: drawn.count(i) / 3000 for i in set(drawn)} == pytest.approx(shares, abs=0.04)
-
-
-@pytest.mark.parametrize("name", DRAWS)
-def test_a_pair_is_a_function_of_place_and_key(name: str) -> None:
-    drawn, again = (Numbered().pairs(name, 40) for _ in range(2))
-    assert str(drawn) == str(again)
-    text, places = Numbered().text(name)
-    place = text[int(places[7])]
-    several = {str(DRAWS[name](place, ROOM, generator(step), 0.1)) for step in range(20)}
-    assert len(several) > 4
 
 
 def test_published_pairs_equal_those_of_the_published_program() -> None:
@@ -258,6 +239,19 @@ def test_boundaries_do_not_reveal_the_class(sentences: int, name: str) -> None:
     assert accuracy(marks, pairs) == pytest.approx(0.5, abs=0.03)
 
 
+def test_lengths_of_sentences_do_not_reveal_the_order() -> None:
+    """If sentences were left out only at the end, the last one would be a short one."""
+    corpus = Numbered(documents=600, sentences=40, longest=24)
+    features, classes = [], []
+    for _, (first, second, follows) in corpus.pairs("sop", 12_000):
+        places = np.searchsorted(corpus.ends, [first[0], first[-1], second[0], second[-1]], side="right")
+        features.append([len(first), len(second), *corpus.lengths[places]])
+        classes.append(follows)
+    model = HistGradientBoostingClassifier(random_state=0, max_iter=50).fit(features[:8000], classes[:8000])
+    chances = model.predict_proba(features[8000:])[:, 1]
+    assert roc_auc_score(classes[8000:], chances) == pytest.approx(0.5, abs=0.03)
+
+
 def test_sentence_ends_in_the_second_segment_do_not_reveal_the_class() -> None:
     """If first segments ended where a sentence does not fit, true second ones would begin with longer ones."""
     for longest in (30, 60):
@@ -269,29 +263,13 @@ def test_sentence_ends_in_the_second_segment_do_not_reveal_the_class() -> None:
         assert accuracy(features, pairs) == pytest.approx(0.5, abs=0.025)
 
 
-@pytest.mark.slow
-def test_lengths_do_not_reveal_the_class_in_real_books(tmp_path: Path) -> None:
-    path = sorted(suite_data("corpora/standardebooks").glob("*.jsonl.gz"))[0]
-    from data.sources.text import Text
-
-    source = Text(path=str(path), dev_fraction=0.2, fraction=0.3)
-    tokenizer = train_word_level(source.texts(), vocab_size=5000, min_count=1, max_length=512)
-    sentences = prepare(source, tokenizer, cache=tmp_path, sentences=Sentences())
-    for name, options in (("nsp", {"before": True, "tokens": 127, "others": True}), ("sop", {"behind": 1})):
-        train, dev = (segments.select(sentences, part, **options) for part in ("train", "dev"))  # type: ignore[arg-type]
-        text = RunningText(sentences, sentences.documents, train.indices, dev.indices)
-        chosen = np.random.default_rng(0).choice(train.indices, 8000)
-        pairs = [DRAWS[name](text[int(i)], 128, generator(step), 0.1) for step, i in enumerate(chosen)]
-        assert accuracy_by_lengths(pairs) == pytest.approx(0.5, abs=0.03), name
-
-
 # Places at which a pair can be sampled
 
 LINES = [f"sentence {i} has {'many ' * (i % 7)}words ." for i in range(90)]
 
 
-def store(cache: Path, documents: list[list[str]], **options: float) -> TokenStore:
-    tokenizer = train_word_level(LINES, vocab_size=500, min_count=1, max_length=64)
+def store(cache: Path, documents: list[list[str]], **options: float) -> TokenTable:
+    tokenizer = train_words(LINES, vocab_size=500, min_count=1, max_length=64)
     source = Listed([Document("\n\n".join(lines)) for lines in documents], **{"dev_fraction": 0.2, **options})
     return prepare(source, tokenizer, cache=cache, sentences=Sentences(max_words=9))
 

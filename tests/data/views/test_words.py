@@ -13,9 +13,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from data.randomness import generator
-from data.tokenizer import train_bpe
+from data.tokenizer import train_bpe, train_words
 from data.views.words import beginnings, delete_words
-from data.vocabulary import train_word_level
 from encoders.bag_of_words import word_tokenizer
 
 TEXT = "The river-bank, they said, isn't far. Nobody knows rivers!"
@@ -93,7 +92,7 @@ def test_typographic_punctuation_begins_a_word(trained_on_text: bool) -> None:
 
 
 def test_in_a_word_vocabulary_every_token_begins_a_word() -> None:
-    words = train_word_level([TEXT], vocab_size=99, min_count=1, max_length=50)
+    words = train_words([TEXT], vocab_size=99, min_count=1, max_length=50)
     assert beginnings(words).all() and len(beginnings(words)) == len(words)
     bag = PreTrainedTokenizerFast(tokenizer_object=word_tokenizer(["river", "▁", "a"], lowercase=False))
     assert beginnings(bag).tolist() == [True] * 3
