@@ -49,7 +49,7 @@ def test_the_nearest_model_name_is_suggested(name: str, suggestion: str | None) 
 def test_without_a_terminal_a_bar_is_an_occasional_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(display, "PLAIN_SECONDS", 0)
+    monkeypatch.setattr(display, "FIRST_SECONDS", 0)
     with display.bar("embedding, it") as progress:
         for share in (0.25, 0.5, 1.0):
             progress(share)
