@@ -53,13 +53,13 @@ class Batches(Dataset[Batch], ABC):
     def fixed(self, n_batches: int) -> list[Batch]:
         """Returns ``n_batches`` (of each task) that are the same for every seed and step, for measurements."""
 
-    def expected(self, measure: Callable[[Batch], float], n_batches: int) -> float:
+    def expectation(self, measure: Callable[[Batch], float], n_batches: int) -> float:
         """Estimates the mean of ``measure`` over micro-batches, from ``fixed``, which has units of all lengths."""
         return fmean(map(measure, self.fixed(n_batches)))
 
     def mean_tokens(self, n_batches: int) -> float:
         """Estimates the tokens of a micro-batch from ``n_batches`` of each task."""
-        return self.expected(lambda batch: batch.n_tokens, n_batches)
+        return self.expectation(lambda batch: batch.n_tokens, n_batches)
 
     def __getitem__(self, step: int) -> Batch:
         return self.batch(step)
@@ -118,10 +118,10 @@ class MultiTaskLoader(Batches):
     def fixed(self, n_batches: int) -> list[Batch]:
         return [batch for loader in self.loaders.values() for batch in loader.fixed(n_batches)]
 
-    def expected(self, measure: Callable[[Batch], float], n_batches: int) -> float:
+    def expectation(self, measure: Callable[[Batch], float], n_batches: int) -> float:
         """Averages the loaders' means, weighted by their share of the micro-batches."""
         steps = Counter(map(self.task_at, range(COUNTED_STEPS)))
-        means = [count * self.loaders[name].expected(measure, n_batches) for name, count in steps.items()]
+        means = [count * self.loaders[name].expectation(measure, n_batches) for name, count in steps.items()]
         return sum(means) / COUNTED_STEPS
 
 

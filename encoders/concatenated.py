@@ -24,7 +24,7 @@ from encoders.api import Encoding
 from encoders.base import Encoder
 from encoders.fingerprint import fingerprint, input_of
 from encoders.kernels import Precision
-from encoders.saving import continued, read_marker
+from encoders.saving import origin_of, read_marker
 
 WEAKEST_FIRST = ("random", "bundled", "own", "pretrained")  # a random member makes the whole encoder "random"
 
@@ -84,7 +84,7 @@ class Concatenated(Encoder):
         self.dimension = sum(member.dimension for member in members)
         self.state_dimension = sum(member.state_dimension for member in members)
         if path is not None:
-            self.weights, self.origin = marker["weights"], continued(folder, marker)
+            self.weights, self.origin = marker["weights"], origin_of(folder, marker)
         self.eval()
 
     def forward(self, tokens: Tokens) -> Encoding:

@@ -11,7 +11,7 @@ from huggingface_hub.utils import tqdm
 from data import network
 from data.display import nearest_model
 from data.errors import UserError, reading
-from encoders.saving import HEAD, MARKER, continued, read_marker
+from encoders.saving import HEAD, MARKER, origin_of, read_marker
 
 BUNDLED = "modernbert-mini-2"  # the checkpoint that training starts from without network (encoder=bundled)
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
@@ -63,7 +63,7 @@ def resolve(name: str | None, path: str | None, *, fallback: bool = False) -> So
         if not (folder / MARKER).is_file():
             return Source(folder, "own", path)
         marker = read_marker(folder)
-        return Source(folder, marker["weights"], continued(folder, marker))
+        return Source(folder, marker["weights"], origin_of(folder, marker))
     assert name is not None
     if name in bundled():
         return Source(CHECKPOINTS / name, "bundled", f"{name}, bundled")

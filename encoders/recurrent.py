@@ -34,7 +34,7 @@ from encoders.saving import (
     NO_LIMIT,
     WEIGHTS,
     class_name,
-    continued,
+    origin_of,
     read_marker,
     read_weights,
     write_modules,
@@ -279,7 +279,7 @@ class Recurrent(Encoder):
         marker = read_marker(folder)
         if marker["class"] != class_name(self):
             raise ValueError(f"it holds a {marker['class']}")
-        self.weights, self.origin = marker["weights"], continued(folder, marker)
+        self.weights, self.origin = marker["weights"], origin_of(folder, marker)
         self.tokenizer = load_tokenizer(folder)
         self.embedding = nn.Embedding.from_pretrained(read_weights(folder / WEIGHTS)[WORDS])
         self._build(Shape(**marker["shape"]))

@@ -67,7 +67,7 @@ def read_marker(folder: Path, kind: type[Marker] = Marker) -> dict[str, Any]:
     return marker | {"origin": printable(marker["origin"])}
 
 
-def continued(folder: Path, marker: dict[str, Any]) -> str:
+def origin_of(folder: Path, marker: dict[str, Any]) -> str:
     """Returns the origin of weights that were read from ``folder``."""
     return f"continued from {folder}; before that: {marker['origin']}"
 

@@ -57,12 +57,12 @@ class Packing:
 
     @property
     def sees_all(self) -> bool:
-        """Whether a token attends to all real tokens, by a kernel that takes a mask of shape (B, 1, T, T)."""
+        """Returns whether a token attends to all real tokens, by a kernel with a mask of shape (B, 1, T, T)."""
         return self.possible and not self._has_windows and self.config._attn_implementation in ("sdpa", NAME)
 
     @property
     def possible(self) -> bool:
-        """Whether the model is of one of ``FAMILIES`` and not causal: only windows limit its attention."""
+        """Returns whether the model is of one of ``FAMILIES`` and not causal: only windows limit its attention."""
         return self.config.model_type in FAMILIES and not getattr(self.config, "is_decoder", False)
 
     @property

@@ -35,4 +35,4 @@ def measure_flops(objective: Objective, encoder: Encoder, batches: Batches) -> f
             objective.loss(encoder, batch.to("meta")).total.backward()
         return counter.get_total_flops()
 
-    return batches.expected(count, 1) * batches.mean_tokens(SAMPLED) / batches.mean_tokens(1)
+    return batches.expectation(count, 1) * batches.mean_tokens(SAMPLED) / batches.mean_tokens(1)

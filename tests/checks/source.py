@@ -1,4 +1,4 @@
-"""What every source satisfies: the same examples twice, a stable split, the texts of the training part."""
+"""Checks that every source satisfies: the same examples twice, a stable split, the texts of the training part."""
 
 from __future__ import annotations
 
