@@ -12,7 +12,6 @@ from analysis.models import Model
 from encoders.bag_of_words import BagOfWords
 
 NOUNS = ("dog", "cat", "bird", "fish", "horse", "cow", "sheep", "goat")
-VERBS = ("saw", "sees", "liked", "likes")
 
 
 def vector_file(path: Path, vectors: Mapping[str, Sequence[float]]) -> Path:
@@ -31,24 +30,13 @@ def bag(tmp_path: Path, words: Sequence[str], dimension: int = 8) -> Model:
     return Model("bag", BagOfWords(vectors=str(path)))
 
 
-def tree(rng: np.random.Generator, verb: str) -> str:
-    """Returns a tree whose sentence has 5 to 12 words and the tense of its verb."""
-    tag = "VBD" if verb in ("saw", "liked") else "VBZ"
-    first, second = rng.choice(NOUNS, 2, replace=False)
-    adverbs = " ".join(f"(RB very{number})" for number in range(rng.integers(0, 8)))
-    opening = "(PP (IN in) (NP (NN may))) " if rng.random() < 0.5 else ""
-    return (
-        f"(ROOT (S {opening}(NP-SBJ (DT the) (NN {first})) (VP ({tag} {verb}) (NP (DT a) (NN {second})) "
-        f"(ADVP {adverbs or '(RB now)'})) (. .)))"
-    )
-
-
-def tree_folder(folder: Path, counts: tuple[int, int, int] = (300, 120, 120)) -> Path:
-    """Writes train, dev and test files of generated trees in GUM's format."""
-    folder.mkdir(parents=True, exist_ok=True)
+def tree_folder(folder: Path) -> Path:
+    """Writes train, dev and test files of generated trees in GUM's format, half of them in the past tense."""
+    folder.mkdir(parents=True)
     rng = np.random.default_rng(1)
-    for part, count in zip(("train", "dev", "test"), counts, strict=True):
-        lines = [tree(rng, str(rng.choice(VERBS))) for _ in range(count)]
-        with gzip.open(folder / f"made_{part}.ptb.gz", "wt", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
+    for part, count in (("train", 200), ("dev", 100), ("test", 120)):
+        verbs, adverbs = rng.choice(["VBD saw", "VBZ sees"], count), rng.integers(10**9, size=count)
+        with gzip.open(folder / f"made_{part}.ptb.gz", "wt") as file:
+            for verb, adverb in zip(verbs, adverbs, strict=True):
+                file.write(f"(ROOT (S (NP (DT the) (NN dog)) (VP ({verb}) (ADVP (RB very{adverb}))) (. .)))\n")
     return folder

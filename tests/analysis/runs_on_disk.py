@@ -9,15 +9,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-START: dict[str, float | None] = {
-    "recall@1": 3.0,
-    "recall@5": 9.0,
-    "alignment": 0.3,
-    "uniformity": -1.0,
-    "n_pairs": 400,
-}
-START |= {"probe_length": 30.0, "probe_word_content": 8.0, "probe_bigram_shift": 50.0}
-START |= {"n_probe_length": 600, "n_probe_word_content": 600, "n_probe_bigram_shift": 600}
+PROBES = ("probe_length", "probe_word_content", "probe_bigram_shift")
+START: dict[str, float | None] = {"recall@1": 3.0, "recall@5": 9.0, "alignment": 0.3, "uniformity": -1.0}
+START |= dict(zip(PROBES, (30.0, 8.0, 50.0), strict=True))
+START |= {"n_pairs": 400} | {f"n_{probe}": 600 for probe in PROBES}
 TRAINED = START | {"recall@1": 14.5, "recall@5": 31.0, "alignment": 0.4, "uniformity": -2.5, "probe_length": 42.0}
 
 
@@ -28,19 +23,15 @@ def write(
     folder.mkdir(parents=True)
     names = {"objective": "declutr", "encoder": "roberta-base", "corpus": "pydocs", "budget": "teaching"}
     (folder / "config.yaml").write_text(yaml.safe_dump({"names": names, "seed": 1, "weights": "auto"}))
-    rng = np.random.default_rng(0)
     lines: list[dict[str, Any]] = []
     for step in range(steps + 1):
-        values = {part: 2 + 3 * float(np.exp(-step / 10)) + 0.1 * rng.normal() for part in parts}
+        losses = dict.fromkeys(parts, 2 + 3 * float(np.exp(-step / 10)))
         if step:
-            row = {"step": step, "loss": sum(values.values()), **values}
-            lines.append(row | {"lr": 5e-5, "gradient_norm": 1.5, "tokens": 2500 * step})
+            lines.append({"step": step, "loss": sum(losses.values()), **losses, "lr": 5e-5, "tokens": 2500 * step})
         if step % 10 == 0:
-            lines.append({"step": step} | {f"dev_{part}": value + 0.1 for part, value in values.items()})
-    timings = [
-        {"step": step, "seconds": 2.0 * step, "tokens_per_second": 9000.0 + step, "memory_gib": 1.0}
-        for step in range(10, steps + 1, 10)
-    ]
+            lines.append({"step": step} | {f"dev_{part}": value + 0.1 for part, value in losses.items()})
+    costs = {"seconds": 2.0, "memory_gib": 1.0}
+    timings = [{"step": step, "tokens_per_second": 9000.0 + step, **costs} for step in range(10, steps + 1, 10)]
     for name, rows in (("metrics", lines), ("timings", timings)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     quick = {"weights": "random", "start": START} | ({"trained": TRAINED} if finished else {})

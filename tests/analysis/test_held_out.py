@@ -8,6 +8,7 @@ from tests.analysis.runs_on_disk import START, TRAINED
 
 def test_rows_by_hand() -> None:
     quick = {"start": START | {"dev_mlm": 9.0}, "trained": TRAINED | {"dev_mlm": 6.5}}
+    quick["chance"] = {"dev_mlm": 8.0}
     table = tabulate_scores(quick).T
     assert {*table} == {
         *("recall@1, % ↑", "recall@5, % ↑", "probe: sentence length, % ↑", "probe: word content, % ↑"),
@@ -15,20 +16,7 @@ def test_rows_by_hand() -> None:
     }
     assert [*table["recall@1, % ↑"]] == ["3.0", "14.5", "11.5", "0.2"]
     assert [*table["probe: sentence length, % ↑"]] == ["30.0", "42.0", "12.0", "16.7"]
-    assert [*table["dev_mlm"]] == ["9.000", "6.500", "-2.500", "–"]
+    assert [*table["dev_mlm"]] == ["9.000", "6.500", "-2.500", "8.000"]
     assert [*table["alignment ↓"]] == ["0.300", "0.400", "0.100", "–"]
     text = quick_table(quick, title="declutr · roberta-base", facts={"weights": "random", "steps": 3}).plain
     assert text.startswith("declutr · roberta-base\n") and text.endswith("\nweights: random · steps: 3")
-
-
-def test_the_chance_level_of_a_loss_is_shown_beside_it() -> None:
-    losses = {"dev_fr": 3.0, "dev_fr_unigram": 5.5, "dev_nli": 2.0}
-    table = tabulate_scores({"trained": losses, "chance": {"dev_nli": 1.1}})
-    assert table["chance"].to_dict() == {"dev_fr": "5.500", "dev_nli": "1.100"}
-
-
-def test_missing_scores_and_none_at_all() -> None:
-    table = tabulate_scores({"start": START | {"probe_length": None}}).T
-    assert [*table["probe: sentence length, % ↑"]] == ["–", "–", "–", "16.7"]
-    assert [*table["recall@1, % ↑"]][:3] == ["3.0", "–", "–"]
-    assert tabulate_scores({}).empty

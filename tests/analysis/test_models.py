@@ -1,4 +1,4 @@
-"""Models opened by name and options, their names in tables, their vectors, and embedded files."""
+"""Models opened by name and options, their names in tables, and embedded files."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 
 from analysis.model_names import model_name
 from analysis.models import Model, embed_sentences, open_encoder, open_models
-from data.errors import UserError
 from encoders import BUNDLED
-from encoders.bag_of_words import BagOfWords
 from encoders.concatenated import Concatenated
 from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
@@ -29,25 +26,8 @@ def test_options_of_a_transformer_are_named_and_set() -> None:
     assert model_name(BUNDLED, precision="fp32", device="cpu") == BUNDLED
 
 
-def test_a_weighted_bag_of_words_is_opened_and_named(tmp_path: Path) -> None:
-    vectors, counts = tmp_path / "glove.txt", tmp_path / "news.txt"
-    vectors.write_text("the 1 2\ncat 3 4\n")
-    counts.write_text("the cat\nthe\n")
-    words: dict[str, Any] = {
-        "vectors": str(vectors),
-        "lowercase": True,
-        "weighting": "sif",
-        "counts": str(counts),
-    }
-    name = "bag_of_words, vectors glove.txt, lowercase True, weighting sif, counts news.txt"
-    assert model_name("bag_of_words", encoder=words, pooling="max") == name
-    np.testing.assert_array_equal(
-        open_encoder("bag_of_words", encoder=words).encode(["The cat"]), BagOfWords(**words).encode(["the cat"])
-    )
-
-
 def list_models(*models: object, **options: Any) -> list[Model]:
-    return list(open_models([*map(str, models)], **options))
+    return [*open_models([*map(str, models)], **options)]
 
 
 def test_models_are_opened_and_named(tmp_path: Path) -> None:
@@ -68,32 +48,13 @@ def test_two_models_are_opened_side_by_side(tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 2)):
         torch.manual_seed(seed)
         tiny().save(tmp_path / name)
-    [a, b, both] = list_models(tmp_path / "a", tmp_path / "b", f"{tmp_path / 'a'}+{tmp_path / 'b'}")
+    joined = f"{tmp_path / 'a'}+{tmp_path / 'b'}"
+    [a, b, both] = list_models(tmp_path / "a", tmp_path / "b", joined)
     assert both.name == f"{a.name}+{b.name}" and isinstance(both.encoder, Concatenated)
     np.testing.assert_array_equal(both.rows(["a b"]), np.hstack([a.rows(["a b"]), b.rows(["a b"])]))
-    lower = open_encoder(f"{tmp_path / 'a'}+{tmp_path / 'b'}", precision="bf16")
-    assert fingerprint(lower) != both.fingerprint  # a cache keeps the vectors apart
+    assert fingerprint(open_encoder(joined, precision="bf16")) != both.fingerprint  # a cache keeps vectors apart
     tiny().save(tmp_path / "a+b")
-    [plain] = list_models(tmp_path / "a+b")
-    assert not isinstance(plain.encoder, Concatenated)
-    with pytest.raises(UserError):
-        open_encoder(f"{tmp_path / 'a'}+random_vectors")
-
-
-def test_equal_sentences_are_embedded_once() -> None:
-    class Counting(RandomVectors):
-        encoded = 0
-
-        def encode(self, sentences, **options):  # type: ignore[no-untyped-def]
-            self.encoded += len(sentences)
-            return super().encode(sentences, **options)
-
-    encoder = Counting(dimension=3)
-    sentences = ["a", "b", "a"]
-    np.testing.assert_array_equal(
-        Model("m", encoder).rows(sentences), RandomVectors(dimension=3).encode(sentences)
-    )
-    assert encoder.encoded == 2
+    assert not isinstance(open_encoder(str(tmp_path / "a+b")), Concatenated)
 
 
 def test_the_lines_of_a_file_are_embedded(tmp_path: Path) -> None:

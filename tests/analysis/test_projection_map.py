@@ -1,4 +1,4 @@
-"""Maps of sentences: sampling, agreement of neighbours against a plain loop, files."""
+"""Maps of sentences: agreement of neighbours against a plain loop, files."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from analysis.models import Model
 from analysis.projection_map import (
     compute_agreement,
     evaluate_map,
     place_sentences,
-    scatter,
-    take_sample,
 )
 from encoders.random_vectors import RandomVectors
 
@@ -40,22 +37,6 @@ def test_a_map_keeps_clusters_together() -> None:
     points, scores = place_sentences(vectors, labels, seed=1)
     assert points.shape == (90, 2) and scores == pytest.approx({"vectors": 100, "map": 100, "guess": 100 / 3})
     np.testing.assert_array_equal(points, place_sentences(vectors, labels, seed=1)[0])
-
-
-def test_a_sample_keeps_the_order() -> None:
-    sentences = pd.DataFrame({"label": ["a", "b"] * 50, "text": [f"s{i}" for i in range(100)]})
-    sample = take_sample(sentences, 50, seed=0)
-    assert len(sample) == sample["text"].nunique() == 50 and sample.index.is_monotonic_increasing
-    assert sample.equals(take_sample(sentences, 50, 0)) and not sample.equals(take_sample(sentences, 50, 1))
-    assert take_sample(sentences, 200, 0).equals(sentences)
-
-
-def test_every_label_has_its_own_colour_and_shape() -> None:
-    labels = [f"${i % 10}$" for i in range(20)]
-    axes = Figure().subplots()
-    scatter(axes, np.random.default_rng(0).normal(size=(20, 2)), labels)
-    assert len({(line.get_color(), line.get_marker()) for line in axes.lines}) == len(axes.lines) == 10
-    assert [text.get_text() for text in axes.texts] == labels[:10]
 
 
 def test_a_map_is_drawn(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.syntax import AUXILIARY, label_clause, list_verbs, read_sentences
-from data.errors import UserError
+from analysis.syntax import AUXILIARY, label_clause, read_sentences
 from data.sources.trees import Tree, pruned, read_trees
 from tests.real_data import suite_data
 
@@ -55,18 +54,6 @@ def test_labels_by_hand(tree: str, labels: tuple[bool | None, bool | None, str |
     assert (sentence.passive, sentence.tense, sentence.tss) == labels
 
 
-def test_words_equal_those_of_the_sentence() -> None:
-    clause = clause_of(
-        r"(S (NP (NP (-NONE- *T*-1)) (NN A\/B)) (-LRB- -LRB-) (VP (VBZ is) (NP (-NONE- 0))) (-RRB- -RRB-))"
-    )
-    assert label_clause(clause).text == "A/B ( is )"
-
-
-def test_the_chain_of_verbs_is_found() -> None:
-    clause = clause_of("(S (NP (NN it)) (VP (MD Could) (VP (VB have) (VP (VBN been) (VP (VBN seen))))))")
-    assert list_verbs(clause) == [("MD", "could"), ("VB", "have"), ("VBN", "been"), ("VBN", "seen")]
-
-
 def test_parts_share_no_sentence(tmp_path: Path) -> None:
     (tmp_path / "a_train.ptb").write_text("(S (NP (NN x)) (VP (VBZ is)))\n\n(S (NP (NN x)) (VP (VBZ is)))\n")
     (tmp_path / "a-dev.mrg").write_text("(S (NP (NN y)) (VP (VBZ is)))\n")
@@ -74,13 +61,6 @@ def test_parts_share_no_sentence(tmp_path: Path) -> None:
     (tmp_path / "a_test2.ptb").write_text("(S (NP (NN w)) (VP (VBZ is)))\n")
     parts = read_sentences(str(tmp_path))["text"]
     assert [*parts.items()] == [("train", "x is"), ("dev", "y is"), ("test", "z is")]
-
-
-def test_a_missing_part_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "train.ptb").write_text("(S (NP (NN x)))\n")
-    with pytest.raises(UserError) as error:
-        read_sentences(str(tmp_path))
-    assert error.value.key == "data"
 
 
 def test_labels_of_real_trees() -> None:

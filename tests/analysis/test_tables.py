@@ -1,9 +1,8 @@
-"""Formats of tables: missing values, escapes, levels of the index."""
+"""Formats of tables for files: missing values, escapes, levels of the index."""
 
 from __future__ import annotations
 
 import pandas as pd
-import pytest
 
 from analysis.tables import render
 
@@ -29,12 +28,3 @@ def test_latex_is_escaped() -> None:
     lines = render(FRAME, "latex", title="T", notes=["n"]).split("\n")
     assert lines[0] == r"\begin{tabular}{llrrr}" and lines[-1] == r"\end{tabular}"
     assert any(line.startswith(r"a\_1 & 1 & 80.00 & – &") for line in lines)
-
-
-def test_text_wraps_at_the_terminals_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    wide = pd.DataFrame({f"score {number}": [50.0] for number in range(9)}, index=pd.Index(["a"], name="model"))
-    lines = render(wide, title="T", notes=["n"]).split("\n")
-    assert lines[0] == "T" and lines[-1] == "n" and max(map(len, lines)) <= 40
-    assert sum(line.startswith("a ") for line in lines) > 1
-    assert render(wide.reset_index(drop=True)).count("50.00") == 9

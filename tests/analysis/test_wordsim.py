@@ -10,14 +10,11 @@ from scipy.stats import spearmanr
 
 from analysis import wordsim
 from analysis.models import Model
-from analysis.wordsim import evaluate_word_similarity, look_up, read_sets
-from data.errors import UserError
+from analysis.wordsim import evaluate_word_similarity, look_up
 from encoders.bag_of_words import BagOfWords
 from encoders.bilstm_max import BiLSTMMax
-from encoders.concatenated import Concatenated
 from encoders.random_vectors import RandomVectors
 from tests.analysis.evaluation_helpers import vector_file
-from tests.encoders.models import tiny
 from tests.real_data import suite_data
 
 WORDS = {"sun": (1.0, 0.0), "moon": (0.8, 0.6), "car": (0.0, 1.0), "Rome": (-1.0, 0.1), "zero": (0.0, 0.0)}
@@ -56,13 +53,7 @@ def test_rho_is_of_cosines(tmp_path: Path) -> None:
     assert scores["X.spearman"] == pytest.approx(spearmanr(cosines, human).statistic)
 
 
-def test_words_of_a_bag_are_looked_up_in_lower_case_then_as_written(words: BagOfWords) -> None:
-    vectors, known = look_up(Model("bag", words), ["SUN", "Rome", "rome", "mars", "moon"])
-    assert known.tolist() == [True, True, False, False, True]
-    np.testing.assert_allclose(vectors[[0, 3, 4]], [WORDS["sun"], (0, 0), WORDS["moon"]], atol=1e-6)
-
-
-def test_encoders_without_a_table_encode_words_as_sentences(words: BagOfWords) -> None:
+def test_encoders_without_a_table_encode_words_as_sentences() -> None:
     tokenizer = BiLSTMMax.train_tokenizer(["the sun and the long-term moon"], min_count=1)
     lstm = BiLSTMMax(hidden=4, word_size=3, tokenizer=tokenizer)
     texts = ["sun", "long-term", "mars", "<s>", "the sun"]
@@ -70,20 +61,7 @@ def test_encoders_without_a_table_encode_words_as_sentences(words: BagOfWords) -
     assert known.tolist() == [True, True, False, False, False]
     rows = [lstm.tokenizer.convert_tokens_to_ids("sun"), lstm.tokenizer.unk_token_id]
     np.testing.assert_array_equal(table[[0, 2]], lstm.embedding.weight[rows].detach().numpy())
-    for model in (Model("pieces", tiny()), Model("random", RandomVectors())):
-        assert look_up(model, ["qwxz"])[1].all()
-    vectors, known = look_up(Model("joined", Concatenated([words, lstm])), ["moon", "car", "the"])
-    assert known.tolist() == [True, True, False] and vectors.shape == (3, 10)
-
-
-def test_sets_are_read_by_name(tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text("no set")
-    (tmp_path / "EN-OWN.txt").write_text('null b" 1\n\nc\td\t2.5')
-    assert read_sets(str(tmp_path)).loc["OWN"].values.tolist() == [["null", 'b"', 1], ["c", "d", 2.5]]
-    (tmp_path / "EN-X.txt").write_text("a b 1\nc d much\n")
-    with pytest.raises(UserError) as error:
-        read_sets(str(tmp_path))
-    assert error.value.key == str(tmp_path / "EN-X.txt")
+    assert look_up(Model("random", RandomVectors()), ["qwxz"])[1].all()
 
 
 @pytest.mark.slow

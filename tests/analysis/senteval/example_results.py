@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from analysis.senteval.averages import PROBING, STS
-from analysis.senteval.records import PUBLISHED, Record, Results
+from analysis.senteval.records import PUBLISHED, Record, Results, write_results
 
 DOWNSTREAM = (
     *("MR", "CR", "SUBJ", "MPQA", "SST2", "SST5", "TREC", "MRPC", "SNLI", "SICKEntailment", "SICKRelatedness"),
@@ -38,13 +42,11 @@ def record(
         means = {"mean": test, "wmean": test + 1, "all": test + 2}
         result |= {"kind": "similarity", "dev": None, "l2": None, "spearman": means}
         result |= {"pearson": {key: value - 5 for key, value in means.items()}}
-        result |= {"subsets": {"one": {"n": PUBLISHED[task][1], "pearson": test, "spearman": test}}}
     elif task in ("STSBenchmark", "SICKRelatedness"):
         result |= {"kind": "relatedness", "l2": None, "spearman": test, "pearson": test + 3}
         result |= {"dev_pearson": dev, "mse": 0.5}
     elif task == "ImageCaptionRetrieval":
         result |= {"kind": "retrieval", "l2": None, "recalls": dict.fromkeys(RECALLS, test)}
-        result |= {"median_rank": {"caption": 2.0, "image": 3.0}}
     elif task == "SNLI":
         result["kind"] = "snli"
     return Record(**(result | fields))
@@ -57,3 +59,31 @@ def records(tasks: tuple[str, ...] = SENTEVAL, test: float = 70.0) -> dict[str, 
 def results(name: str = "ours", tasks: dict[str, Record] | None = None, **fields: Any) -> Results:
     defaults = {"protocol": "default", "model": {"name": name}, "tasks": records() if tasks is None else tasks}
     return Results(**(defaults | fields))
+
+
+def evaluated(
+    folder: Path,
+    tasks: Sequence[str],
+    accuracy: float = 0.8,
+    *,
+    dev: float = 60.0,
+    predicted: np.ndarray | None = None,
+) -> Results:
+    """Writes results with predictions for 100 examples, of this accuracy where none are passed."""
+    (folder / "predictions").mkdir(parents=True)
+    rng, gold = np.random.default_rng(round(1000 * accuracy)), np.arange(100) % 2
+    sure, right = rng.uniform(0.5, 1, 100), rng.random(100) < accuracy
+    if predicted is None:
+        predicted = np.where(np.eye(2)[np.where(right, gold, 1 - gold)], sure[:, None], 1 - sure[:, None])
+    scores, records = gold + rng.normal(size=100) / accuracy, {}
+    for task in tasks:
+        records[task] = record(task, 100 * float(np.mean(predicted.argmax(axis=1) == gold)), dev=dev, files="x")
+        is_scored = records[task].kind in ("similarity", "relatedness")
+        arrays = {"gold": gold, "predicted": scores if is_scored else predicted}
+        if task in ("CR", "STS12"):
+            arrays["fold" if task == "CR" else "subset"] = np.arange(100) % 5
+        if task != "ImageCaptionRetrieval":
+            np.savez(folder / "predictions" / f"{task}.npz", **arrays)  # type: ignore[arg-type]
+    value = results(folder.name, records, folder=folder)
+    write_results(folder / "senteval.json", value)
+    return value

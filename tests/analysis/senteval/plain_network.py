@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from analysis.senteval.protocols import Classifier
 
 
 class PlainNetwork(NamedTuple):
-    """The model with the best dev accuracy (in evaluation mode), that accuracy, and the number of epochs."""
+    """The model with the best dev accuracy (in evaluation mode) and that accuracy."""
 
     model: nn.Sequential
     dev_accuracy: float
-    epochs: int
 
     def logits(self, features: np.ndarray) -> np.ndarray:
         with torch.no_grad():
@@ -69,29 +68,45 @@ def plain_network(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(classifier.seed)
         model = _model(x.shape[1], classes, classifier)
-        optimizer: torch.optim.Optimizer
-        if classifier.optimizer == "adam":
-            optimizer = torch.optim.Adam(model.parameters(), weight_decay=l2)
+
+        def accuracy() -> float:
+            return int((model(dev_x).argmax(1) == dev_y).sum()) / len(dev_y)
+
+        best = plain_training(model, nn.functional.cross_entropy, x, y, accuracy, l2, classifier, random)
+    return PlainNetwork(model, best)
+
+
+def plain_training(
+    model: nn.Sequential,
+    loss: Callable[[Tensor, Tensor], Tensor],
+    x: Tensor,
+    y: Tensor,
+    score: Callable[[], float],
+    l2: float,
+    classifier: Classifier,
+    random: np.random.RandomState,
+) -> float:
+    """The toolkit's loop: keeps the weights with the best dev score, and returns that score."""
+    optimizer_class = torch.optim.Adam if classifier.optimizer == "adam" else torch.optim.RMSprop
+    optimizer = optimizer_class(model.parameters(), weight_decay=l2)
+    best, failures, epochs = -1.0, 0, 0
+    while failures <= classifier.patience and epochs <= classifier.max_epoch:
+        model.train()
+        for _ in range(classifier.epoch_size):
+            for batch in torch.from_numpy(random.permutation(len(x))).split(classifier.batch):
+                optimizer.zero_grad()
+                loss(model(x[batch]), y[batch]).backward()
+                optimizer.step()
+        epochs += classifier.epoch_size
+        model.eval()
+        with torch.no_grad():
+            reached = score()
+        if reached > best:
+            best, best_state = reached, {name: tensor.clone() for name, tensor in model.state_dict().items()}
         else:
-            optimizer = torch.optim.RMSprop(model.parameters(), weight_decay=l2)
-        best, failures, epochs = -1.0, 0, 0
-        while failures <= classifier.patience and epochs <= classifier.max_epoch:
-            model.train()
-            for _ in range(classifier.epoch_size):
-                for batch in torch.from_numpy(random.permutation(len(x))).split(classifier.batch):
-                    optimizer.zero_grad()
-                    nn.functional.cross_entropy(model(x[batch]), y[batch]).backward()
-                    optimizer.step()
-            epochs += classifier.epoch_size
-            model.eval()
-            with torch.no_grad():
-                accuracy = int((model(dev_x).argmax(1) == dev_y).sum()) / len(dev_y)
-            if accuracy > best:
-                best, best_state = accuracy, {name: tensor.clone() for name, tensor in model.state_dict().items()}
-            else:
-                failures += 1
+            failures += 1
     model.load_state_dict(best_state)
-    return PlainNetwork(model, best, epochs)
+    return best
 
 
 def _model(inputs: int, classes: int, classifier: Classifier) -> nn.Sequential:

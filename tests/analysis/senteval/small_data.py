@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import pickle
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from analysis.senteval.tasks import TASKS
+from tests.analysis import evaluation_helpers
 
 NOUNS = ["dog", "cat", "bird", "fish", "horse", "cow", "sheep", "goat"]
 VERBS = ["sees", "likes", "hears", "finds"]
 WORDS = NOUNS + VERBS + ["the", "good", "bad", "."]
 
 
-def vector_file(path: Path, dimension: int = 8) -> Path:
+def vector_file(path: Path) -> Path:
     """Writes word vectors for all words of the folder's sentences."""
     rng = np.random.default_rng(0)
-    lines = [" ".join([word, *(f"{value:.4f}" for value in rng.normal(size=dimension))]) for word in WORDS]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+    return evaluation_helpers.vector_file(path, {word: rng.normal(size=8).round(4).tolist() for word in WORDS})
 
 
 def write_captions(path: Path, images: np.ndarray, captions: list[str]) -> None:
@@ -42,50 +42,54 @@ def folder(root: Path) -> Path:
         return " ".join([*words, *([adjective] if adjective else []), *["."] * int(rng.integers(1, 3))])
 
     def write(name: str, lines: list[str]) -> None:
-        path = root / "downstream" / name
+        path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
     for name in ("MR", "CR", "SUBJ", "MPQA"):
         for file, adjective in zip(TASKS[name].files, ("good", "bad"), strict=True):
-            write(file, [sentence(adjective) for _ in range(30)])
+            write(f"downstream/{file}", [sentence(adjective) for _ in range(30)])
     for name, levels in (("SST2", "01"), ("SST5", "01234")):
         for file in TASKS[name].files:
             lines = [(label, sentence("good" if int(label) % 2 else "bad")) for label in levels * 12]
-            write(file, [f"{text}\t{label}" if name == "SST2" else f"{label} {text}" for label, text in lines])
+            write(
+                f"downstream/{file}",
+                [f"{text}\t{label}" if name == "SST2" else f"{label} {text}" for label, text in lines],
+            )
     coarse = ["ABBR:exp", "DESC:def", "ENTY:cremat", "HUM:ind", "LOC:city", "NUM:date"]
     for file in TASKS["TREC"].files:
-        write(file, [f"{label} {sentence('good')}" for label in coarse * 20])
+        write(f"downstream/{file}", [f"{label} {sentence('good')}" for label in coarse * 20])
     for file in TASKS["MRPC"].files:
         rows = [f"{i % 2}\t{i}\t{i}\t{sentence('good')}\t{sentence('bad')}" for i in range(40)]
-        write(file, ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *rows])
+        write(f"downstream/{file}", ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *rows])
     for file in TASKS["SNLI"].files:
         kind = Path(file).name.split(".")[0]
         labels = ["entailment", "neutral", "contradiction"] * 10
-        write(file, [label if kind == "labels" else sentence() for label in labels])
+        write(f"downstream/{file}", [label if kind == "labels" else sentence() for label in labels])
     for file in TASKS["SICKRelatedness"].files:
         labels = ["ENTAILMENT", "NEUTRAL", "CONTRADICTION"] * 10
         rows = [f"{i}\t{sentence()}\t{sentence()}\t{1 + i % 5}.5\t{label}" for i, label in enumerate(labels)]
         rows = [row.replace("\t5.5\t", "\t4.9\t") for row in rows]
-        write(file, ["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment", *rows])
+        write(
+            f"downstream/{file}",
+            ["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment", *rows],
+        )
     for file in TASKS["STSBenchmark"].files:
         rows = [f"a\tb\tc\t{i}\t{i % 6}.000\t{sentence()}\t{sentence()}" for i in range(30)]
-        write(file, rows)
+        write(f"downstream/{file}", rows)
     for year in range(12, 17):
         for file in TASKS[f"STS{year}"].files:
             is_input = Path(file).name.startswith("STS.input")
-            write(file, [f"{sentence()}\t{sentence()}" if is_input else f"{i % 6}.0" for i in range(20)])
+            write(
+                f"downstream/{file}",
+                [f"{sentence()}\t{sentence()}" if is_input else f"{i % 6}.0" for i in range(20)],
+            )
     for file in TASKS["ImageCaptionRetrieval"].files:
         captions = [sentence() for _ in range(150)]
         write_captions(root / "downstream" / file, rng.normal(size=(30, 6)).astype(np.float32), captions)
     for task in TASKS.values():
         if task.group == "probing":
-            path = root / "probing" / task.files[0]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            rows = [
-                f"{part}\t{label}\t{sentence('good' if label == 'I' else 'bad')}"
-                for part in ("tr", "va", "te")
-                for label in ("I", "O") * 12
-            ]
-            path.write_text("".join(row + "\n" for row in rows), encoding="utf-8")
+            examples = product(("tr", "va", "te"), range(12), {"I": "good", "O": "bad"}.items())
+            rows = [f"{part}\t{label}\t{sentence(adjective)}" for part, _, (label, adjective) in examples]
+            write(f"probing/{task.files[0]}", rows)
     return root

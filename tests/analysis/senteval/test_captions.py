@@ -11,7 +11,6 @@ import pytest
 
 from analysis.senteval.captions import captions
 from analysis.senteval.loaders import Examples
-from data.errors import UserError
 from data.randomness import generator
 
 FEATURES = generator(1).normal(size=(3, 4))
@@ -52,21 +51,3 @@ def test_python_2_files_are_read(tmp_path: Path) -> None:
     )
     dev = read(tmp_path / "x", file % (len(raw), raw))
     assert dev.targets.tolist() == [[1.5, -2], [300, 4]] and dev.first == ["café ."] * 10
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        pickle.dumps([]),
-        pickle.dumps({"features": [[1.0]]}),
-        pickle.dumps(content(features=[[1.0], [1.0, 2.0], [1.0]])),
-        pickle.dumps(content(image_to_caption_ids=[range(2)] * 3)),
-        pickle.dumps(content(captions={})),
-        pickle.dumps(content())[:-9],
-    ],
-    ids=range(6),
-)
-def test_files_of_another_form_are_named(tmp_path: Path, raw: bytes) -> None:
-    with pytest.raises(UserError) as error:
-        read(tmp_path / "x", raw)
-    assert error.value.key == str(tmp_path / "x")

@@ -147,15 +147,8 @@ def test_probing_tasks_are_read_like_the_toolkit(tmp_path: Path) -> None:
     ("reader", "files", "where"),
     [
         (loaders.probing, ["tr\tA\tx\nva\tA\tx\nte\tB\tx\n"], ""),
-        (loaders.probing, ["tr\tA\tx\nva\tA\tx\n"], ""),
-        (loaders.probing, ["tr\tA\tx\ndev\tA\tx\n"], ":2"),
-        (loaders.sst2, ["a\t1\nb\n"], ":2"),
         (loaders.sst2, [b"a\t1\nna\xefve\t1\n"], ":2"),
-        (loaders.mrpc, ["Quality\n"], ""),
-        (loaders.sick_relatedness, ["head\n1\ta\tb\thigh\tNEUTRAL\n"], ":2"),
-        (loaders.sts, ["a\tb\nc\td\n", "1\n"], ""),
         (loaders.sts, ["a\tb\na\tb\n", "1\nsix\n"], ":2"),
-        (loaders.sts, ["a\tb\n", "\n"], ""),
     ],
 )
 def test_errors_name_files_and_line(

@@ -15,7 +15,6 @@ from analysis.senteval.scores import (
     correlation,
     cosines,
     mean,
-    relatedness,
     similarity,
 )
 from analysis.senteval.tasks import TASKS
@@ -112,23 +111,14 @@ def test_accuracy_solved_by_hand() -> None:
     assert mean([66.66, 66.67]) == 66.66  # halves to even, as NumPy rounds
 
 
-def test_relatedness_solved_by_hand() -> None:
-    gold, predicted = np.array([1.0, 2, 3, 4]), np.array([2.0, 3, 4, 5])
-    found = relatedness(gold, predicted, trained=True)
-    assert found == pytest.approx({"test": 100, "pearson": 100, "spearman": 100, "mse": 1})
-    assert relatedness(gold, predicted, trained=False)["mse"] is None
-
-
 @pytest.mark.filterwarnings("error")
 def test_an_undefined_correlation_is_nan() -> None:
-    for flat, other in ((np.ones(4), np.arange(4.0)), (1 + 1e-7 * np.arange(4), np.arange(4.0))):
-        assert np.isnan(correlation(flat, other)).all() and np.isnan(correlation(other, flat)).all()
+    for flat in (np.ones(4), 1 + 1e-7 * np.arange(4)):
+        assert (
+            np.isnan(correlation(flat, np.arange(4.0))).all() and np.isnan(correlation(np.arange(4.0), flat)).all()
+        )
     assert correlation(1 + 1e-4 * np.arange(4), np.arange(4.0)) == pytest.approx((1, 1))
-    first, second, gold = pairs(10, 1)
-    assert np.isnan(correlation(cosines(np.zeros_like(first), first), gold)).all()
-    found = similarity(
-        {"same": (cosines(first, first), np.ones(10)), "other": (cosines(first, second), gold)}, cosine=False
-    )
+    found = similarity({"same": (np.ones(10), np.ones(10)), "other": scored(10, 1)}, cosine=False)
     for name in ("pearson", "spearman"):
         assert np.isnan([found[name]["mean"], found[name]["wmean"]]).all() and not np.isnan(found[name]["all"])
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.senteval.tasks import TASKS, absent, available, digest, find
-from data.errors import UserError
+from analysis.senteval.tasks import TASKS, absent, available, digest
 from tests.real_data import suite_data
 
 PROBING = [*TASKS][18:28]
@@ -38,35 +37,18 @@ CLASSES = {"SST5": 5, "TREC": 6, "SICKEntailment": 3}
 def test_all_28_tasks_have_their_files() -> None:
     assert {*COUNTS, *PROBING, "SNLI", "ImageCaptionRetrieval"} == {*[*TASKS][:28]}
     assert all((task.group == "probing") == (name in PROBING) for name, task in [*TASKS.items()][:28])
-    assert [task.name for task in TASKS.values()] == [*TASKS]
     assert len({file for task in [*TASKS.values()][:28] for file in task.files}) == 94
 
 
-def test_tasks_are_found_by_name_without_repeats() -> None:
-    assert [task.name for task in find(["TREC", "MR", "TREC"])] == ["TREC", "MR"]
-    assert find(None) == list(TASKS.values())
-
-
-def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(UserError) as error:
-        find(["TREC", "stsb"])
-    assert error.value.key == "tasks"
-
-
 def test_tasks_with_all_files_are_available(tmp_path: Path) -> None:
-    [task] = find(["STS13"])
+    task = TASKS["STS13"]
     root = tmp_path / "downstream"
-    with pytest.raises(UserError) as error:
-        available(None, tmp_path)
-    assert error.value.key == "data"
     for done, file in enumerate(task.files):
         assert absent(task, root) == root / file and file.startswith("STS/STS13-en-test/STS.")
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_bytes(b"%d" % done)
     assert absent(task, root) is None
     assert available(["MR", "STS13"], tmp_path) == ([task], {"MR": root / "MR/rt-polarity.pos"})
-    (tmp_path / "past_present.txt").touch()
-    assert available(["Tense"], root, tmp_path) == ([TASKS["Tense"]], {})
     digests = [hashlib.sha256(b"%d" % number).digest() for number in range(6)]
     assert digest(task, root) == hashlib.sha256(b"".join(digests)).hexdigest()
 

@@ -17,7 +17,6 @@ from analysis.senteval.loaders import Examples
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier, Protocol
 from analysis.senteval.scores import accuracy
 from analysis.senteval.tasks import find
-from data.errors import UserError
 from tests.analysis.senteval.classifiers.test_training import QUICK, labelled_features
 from tests.analysis.senteval.plain_network import PlainNetwork, plain_fit, plain_network
 from tests.real_data import suite_data
@@ -110,12 +109,6 @@ def test_tuning_chooses_the_first_best_of_all_plain_fits() -> None:
     assert (found.dev, found.hidden, found.dropout, found.l2) == best[:4]
     expected = softmax(best[4].logits(test), axis=1)
     np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
-
-
-def test_too_few_examples_for_the_folds_are_refused() -> None:
-    features, labels = labelled_features(2, n=8)
-    with pytest.raises(UserError):
-        nested(features, labels, 2, PROTOCOLS["default"])
 
 
 @pytest.mark.slow
