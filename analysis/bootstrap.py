@@ -38,7 +38,6 @@ from data.errors import UserError, reading
 ERROR = 0.05  # probability that an interval misses the true value
 LEAST = 3  # minimum number of seeds: two equal scores may be a coincidence
 RESAMPLES = 1_000
-FOLDER = "predictions"
 
 
 class Predictions(NamedTuple):
@@ -61,7 +60,7 @@ def read_predictions(results: Sequence[Results], task: str) -> Predictions | Non
     Raises:
         UserError: if one cannot be read, or is of other examples or classes than the others.
     """
-    paths = [result.folder / FOLDER / f"{task}.npz" for result in results if result.folder]
+    paths = [result.folder / "predictions" / f"{task}.npz" for result in results if result.folder]
     if len(paths) < len(results) or not all(path.exists() for path in paths):
         return None
     with reading("predictions for the same examples", ", ".join(map(str, paths))):
@@ -116,7 +115,7 @@ def compare_results(first: Sequence[Results], second: Sequence[Results]) -> pd.D
     scores = pd.DataFrame([flat_scores(result.tasks) | result.averages for result in results], sides)
     tasks = {task: results[0].tasks[task] for task in shared_tasks(results)}
     keys = [f"{task}.{metric}" for task, record in tasks.items() for metric in headlines(task, record)]
-    keys += [*scores.reindex(columns=LISTED).dropna(axis=1)]
+    keys += [*scores.reindex(columns=[*LISTED]).dropna(axis=1)]
 
     @cache
     def resample(task: str, metric: str) -> np.ndarray:

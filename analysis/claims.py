@@ -28,7 +28,6 @@ from itertools import pairwise, product
 import pandas as pd
 
 from analysis.bootstrap import ERROR, LEAST, t_half_width
-from data.display import is_number
 
 Interval = tuple[float, float]
 UNDECIDED = "undecided at this size"
@@ -231,7 +230,8 @@ def _select(scores: pd.DataFrame, side: str) -> pd.DataFrame:
 def list_labels(scores: pd.DataFrame, axis: str) -> list[str]:
     """Returns the labels of ``axis``: numbers by size, others as they come."""
     labels = [*scores[axis].unique()]
-    return sorted(labels, key=float) if all(map(is_number, labels)) else labels
+    numbers = pd.to_numeric(pd.Series(labels), errors="coerce")
+    return sorted(labels, key=float) if numbers.notna().all() else labels
 
 
 def _name(scores: pd.DataFrame, rows: pd.DataFrame) -> str:

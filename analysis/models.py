@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, Unpack
 
@@ -66,10 +65,6 @@ class Model:
     name: str
     encoder: Encoder | RandomVectors
 
-    @cached_property
-    def fingerprint(self) -> str:
-        return self.encoder.fingerprint()
-
     def vectors(self, sentences: Sequence[str]) -> Vectors:
         """Embeds ``sentences``, each distinct one once, and shows the progress.
 
@@ -82,11 +77,6 @@ class Model:
     def rows(self, sentences: Sequence[str]) -> np.ndarray:
         """Returns vectors of ``sentences``, float32 of shape (n, D), in memory; raises as ``vectors`` does."""
         return self.vectors(sentences).rows(sentences)
-
-    def facts(self) -> dict[str, Any]:
-        """Returns the description of the model for result files."""
-        facts = {name: getattr(self.encoder, name) for name in ("weights", "origin", "dimension")}
-        return {"name": self.name, "fingerprint": self.fingerprint, **facts}
 
 
 def open_models(models: Sequence[str], **options: Unpack[ModelOptions]) -> Iterator[Model]:
@@ -113,21 +103,22 @@ def open_encoder(model: str, **options: Unpack[ModelOptions]) -> Encoder | Rando
     from encoders.bag_of_words import BagOfWords  # late, with transformers, which takes seconds to import
     from encoders.concatenated import Concatenated
 
-    device, precision = resolve_device(options.get("device")), options.get("precision", "fp32")
+    device = resolve_device(options.get("device"))
     with reading("encoder", model):
         if model == "random_vectors":
             return RandomVectors()
         if model == "bag_of_words":
             return BagOfWords(**options.get("encoder", {})).to(device)
-        members, run = split_members(model), run_folder(model)
-        encoder: Encoder
-        if len(members) > 1:
-            encoder = Concatenated([open_encoder(member, **options) for member in members])  # type: ignore[misc]
-        else:
-            layers, pooling = options.get("layers"), options.get("pooling")
-            encoder = encoders.load(run / EXPORT if run else model, pooling=pooling, layers=layers, device=device)
-        encoder.encode_in(precision)
-        return encoder.eval()
+        if len(members := split_members(model)) > 1:
+            return Concatenated([open_encoder(member, **options) for member in members])  # type: ignore[misc]
+        run = run_folder(model)
+        return encoders.load(
+            run / EXPORT if run else model,
+            pooling=options.get("pooling"),
+            layers=options.get("layers"),
+            device=device,
+            precision=options.get("precision", "fp32"),
+        ).eval()
 
 
 def resolve_device(device: str | None) -> str:

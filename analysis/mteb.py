@@ -41,7 +41,7 @@ class MTEBEncoder(AbsEncoder):
         self.mteb_model_meta = ModelMeta.create_empty(
             {
                 "name": model.name if "/" in model.name else f"{OWNER}/{model.name}",
-                "revision": model.fingerprint,
+                "revision": model.encoder.fingerprint(),
                 "embed_dim": model.encoder.dimension,
                 "similarity_fn_name": ScoringFunction.COSINE,
             }

@@ -245,12 +245,7 @@ def find_lead(scores: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
 def draw_scores(summary: pd.DataFrame) -> Figure:
     """Draws scores after training, bars with 95 % intervals for each pair; takes what ``summarise`` returns."""
     means, halves = (summary[name].unstack([1, 2], sort=False) for name in ("after", "after ±"))
-    with plots.suite_style():
-        figure = plots.new_figure("", "Bars: means after training, with 95 % intervals.", 0.22 * means.size + 1)
-        axes = means.plot.barh(ax=figure.subplots(), xerr=halves, color=plots.SERIES, ylabel="")
-        axes.invert_yaxis()
-        axes.legend([*map(" · ".join, means)], loc="upper left", bbox_to_anchor=(1, 1))
-    return figure
+    return plots.bars(means, halves, "Bars: means after training, with 95 % intervals.")
 
 
 def draw_losses(axes: Axes, part: str, runs: pd.DataFrame) -> None:
@@ -284,11 +279,7 @@ def read_journals(folder: Path) -> dict[str, Any]:
 
 
 def write_page(
-    out: Path,
-    frame: pd.DataFrame,
-    starts: pd.DataFrame,
-    runs: list[dict[str, Any]],
-    **texts: Any,
+    out: Path, frame: pd.DataFrame, starts: pd.DataFrame, runs: list[dict[str, Any]], **texts: Any
 ) -> list[Path]:
     """Writes the page, a CSV of all scores and a picture of them as PDF and PNG; returns their paths.
 
@@ -296,7 +287,7 @@ def write_page(
         out: the page.
         frame, starts: as ``compare_scores`` takes them.
         runs: ``read_journals`` of each row of ``frame``, with its labels and "command".
-        texts: "title"; "notes" on the budget, impossible pairs and failures; "views" of the objectives; "sample"
+        texts: "title"; "notes" on the budget and failures; "views" of the objectives; "sample"
             and "spaces", the sample under the encoder of each pair; "command" that writes the page.
     """
     scores, table = compare_scores(frame, starts), pd.DataFrame(runs)

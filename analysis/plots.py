@@ -199,6 +199,22 @@ def lines(
     return figure
 
 
+def bars(means: pd.DataFrame, halves: pd.DataFrame, note: str) -> Figure:
+    """Draws a group of bars for each row and a bar for each column, with intervals of half-widths ``halves``.
+
+    Args:
+        means: frame whose columns are named by several levels.
+        halves: half-widths, NaN where there is none.
+        note: foot of the figure.
+    """
+    with suite_style():
+        figure = new_figure("", note, 0.22 * means.size + 1)
+        axes = means.plot.barh(ax=figure.subplots(), xerr=halves, color=SERIES, ylabel="")
+        axes.invert_yaxis()
+        axes.legend([*map(" · ".join, means)], loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
 def draw_means(axes: Axes, rows: pd.DataFrame, **style: Any) -> None:
     """Draws means at each place with standard deviations and single scores; scores without a place as a level."""
     means = rows.groupby("at")["score"].agg(["mean", "std"])

@@ -111,12 +111,7 @@ def fit_probes(examples: ProbeData, *, layers: int, seed: int, device: str | Non
 
 
 def evaluate_probes(
-    model: Model,
-    *,
-    data: str,
-    probes: Sequence[Probe] = PROBES,
-    seed: Seed = 0,
-    **options: Unpack[ReportOptions],
+    model: Model, *, data: str, probes: Sequence[Probe] = PROBES, seed: Seed = 0, **options: Unpack[ReportOptions]
 ) -> dict[str, float]:
     """Trains classifiers that predict properties of sentences from their vectors.
 

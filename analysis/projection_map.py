@@ -70,8 +70,8 @@ def place_sentences(
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 4)
     points = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(points)
     guess = 100.0 * Counter(labels).most_common(1)[0][1] / len(labels)
-    near, near_on_map = compute_agreement(vectors, labels), compute_agreement(points, labels)
-    return points, {"vectors": near, "map": near_on_map, "guess": guess}
+    near = compute_agreement(vectors, labels)
+    return points, {"vectors": near, "map": compute_agreement(points, labels), "guess": guess}
 
 
 def compute_agreement(points: np.ndarray, labels: Sequence[str], k: int = NEIGHBOURS) -> float:

@@ -59,8 +59,10 @@ def make_command(evaluate: Callable[..., Mapping[str, float]]) -> Callable[..., 
         if not models:
             raise UserError("missing: a list of models", key="models")
         options: Any = {key: settings[key] for key in settings.keys() & ModelOptions.__annotations__}
-        opened = open_models(models, **options)
-        columns = [pd.Series(evaluate(model, **settings), dtype=object, name=model.name) for model in opened]
+        columns = [
+            pd.Series(evaluate(model, **settings), dtype=object, name=model.name)
+            for model in open_models(models, **options)
+        ]
         table = pd.concat(columns, axis=1).rename_axis("score")
         title = evaluate.__module__.rpartition(".")[2]
         print(render(table, format, title=title, decimals=8 if format == "csv" else 3))

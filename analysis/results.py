@@ -275,14 +275,7 @@ def draw_results(*, results: Names, tasks: Names | None = None, out: str = "resu
         UserError: if results cannot be read, or those of one name are of different experiments.
     """
     means, halves = average_seeds(headline_scores(read_named(results, tasks)))
-    with plots.suite_style():
-        height = max(plots.PANEL, 0.22 * means.size)
-        figure = plots.new_figure(
-            "", "Test, % or correlation x 100: means over seeds, 95 % intervals (t).", height
-        )
-        axes = means.T.plot.barh(ax=figure.subplots(), xerr=halves.T, capsize=2, color=plots.SERIES)
-        axes.invert_yaxis()
-        axes.legend(map(" · ".join, means.index), loc="upper left", bbox_to_anchor=(1, 1))
+    figure = plots.bars(means.T, halves.T, "Test, % or correlation x 100: means over seeds, 95 % intervals (t).")
     print(*plots.save(figure, Path(out).expanduser(), means.join(halves.add_suffix(".ci95")).reset_index()))
 
 

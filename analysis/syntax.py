@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from data.sources.reading import find_files, lines
-from data.sources.trees import KINDS, PUNCTUATION, Tree, pruned, read_trees, words
+from data.sources.trees import KINDS, PUNCTUATION, Tree, read_trees
 
 PARTS = ("train", "dev", "test")
 CLAUSE = re.compile("S|SINV|SQ|SBARQ")
@@ -60,17 +60,16 @@ def read_sentences(data: str) -> pd.DataFrame:
     for part in PARTS:
         paths = find_files(f"{data}/*{part}.*", KINDS, "data")
         trees = (tree for path in paths for tree in read_trees(lines(path), str(path)))
-        clauses = filter(None, map(pruned, trees))
-        parts[part] = pd.DataFrame(map(label_clause, clauses), columns=Sentence._fields)
+        parts[part] = pd.DataFrame(map(label_clause, trees), columns=Sentence._fields)
     return pd.concat(parts, names=["part"]).droplevel(1).drop_duplicates("text")
 
 
 def label_clause(clause: Tree) -> Sentence:
     """Returns the sentence of a pruned tree with its labels."""
-    text, chain = " ".join(words(clause)), list_verbs(clause)
-    if not CLAUSE.fullmatch(clause.label) or not chain or not FINITE.fullmatch(chain[0][0]):
+    text, chain = " ".join(clause.leaves()), list_verbs(clause)
+    if not CLAUSE.fullmatch(clause.label()) or not chain or not FINITE.fullmatch(chain[0][0]):
         return Sentence(text)
-    top = "-".join(child.label for child in clause.children if child.label not in LEFT_OUT)
+    top = "-".join(child.label() for child in clause if child.label() not in LEFT_OUT)
     return Sentence(text, is_passive(chain), chain[0][0] == "VBD", top)
 
 
@@ -79,14 +78,14 @@ def list_verbs(clause: Tree) -> list[tuple[str, str]]:
 
     Only the first of coordinated clauses or verb phrases is used.
     """
-    chain, later = [], clause.children
-    for place, child in enumerate(clause.children):
-        if child.word and VERB.fullmatch(child.label):
-            chain, later = [(child.label, child.word.lower())], clause.children[place + 1 :]
+    chain, later = [], [child for child in clause if isinstance(child, Tree)]
+    for place, child in enumerate(later):
+        if isinstance(child[0], str) and VERB.fullmatch(child.label()):
+            chain, later = [(child.label(), child[0].lower())], later[place + 1 :]
             break
-    phrases = [child for child in later if child.label == "VP"]
+    phrases = [child for child in later if child.label() == "VP"]
     if not chain and not phrases:
-        phrases = [child for child in later if CLAUSE.fullmatch(child.label)]
+        phrases = [child for child in later if CLAUSE.fullmatch(child.label())]
     return chain + list_verbs(phrases[0]) if phrases else chain
 
 

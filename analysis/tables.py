@@ -15,12 +15,7 @@ Format = Literal["text", "csv", "markdown", "latex"]
 
 
 def render(
-    frame: pd.DataFrame,
-    format: Format = "text",
-    *,
-    title: str = "",
-    notes: Sequence[str] = (),
-    decimals: int = 2,
+    frame: pd.DataFrame, format: Format = "text", *, title: str = "", notes: Sequence[str] = (), decimals: int = 2
 ) -> str:
     """Renders a frame as a table, without a final line break.
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Unpack
 
 import numpy as np
@@ -37,8 +36,12 @@ def read_sets(folder: str) -> pd.DataFrame:
         UserError: if there are none, or a line is not two words and a number.
     """
     paths = find_files(f"{folder}/EN-*.txt", (), "data")
-    read = partial(read_columns, columns=COLUMNS, names=[*COLUMNS], sep=r"\s+")
-    return pd.concat({path.stem.removeprefix("EN-"): read(path) for path in paths}).droplevel(1)
+    return pd.concat(
+        {
+            path.stem.removeprefix("EN-"): read_columns(path, COLUMNS, names=[*COLUMNS], sep=r"\s+")
+            for path in paths
+        }
+    ).droplevel(1)
 
 
 def look_up(model: Model, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

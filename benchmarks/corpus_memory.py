@@ -35,6 +35,7 @@ from data.sources.base import Example, Source
 from data.sources.pydocs import Pydocs
 from data.sources.text import Text
 from data.store import prepare
+from data.tokenizer import train_bpe
 from encoders.transformer import Transformer
 from objectives.declutr import Declutr
 
@@ -88,7 +89,7 @@ def main() -> None:
     options = parser.parse_args()
 
     source = Repeated(Text(path=options.path) if options.path else Pydocs(), options.documents)
-    tokenizer = Transformer.train_tokenizer(source.passages, vocab_size=20_000)
+    tokenizer = train_bpe(source.passages, vocab_size=20_000)
     encoder = Transformer(weights="random", shape=SHAPE, tokenizer=tokenizer)
     objective = Declutr(anchors_per_document=1, min_length=8, max_length=32)
     objective.build(encoder)

@@ -141,7 +141,7 @@ def caching(sizes: Sizes, device: str) -> tuple[str, str]:
 def encoding(sizes: Sizes, device: str, precision: Precision) -> tuple[str, str]:
     """Measures sentences a second of ``encode``."""
     encoder = harness.random_transformer(sizes.layers, sizes.width, words=sizes.words, device=device).eval()
-    encoder.encode_in(precision)
+    encoder.precision = precision
     lengths = generator(2).integers(3, 30, size=sizes.sentences)
     words = itertools.cycle(map(str, range(5000)))
     texts = [" ".join(itertools.islice(words, int(length))) for length in lengths]

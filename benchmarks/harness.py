@@ -134,7 +134,7 @@ def training_step(
 ) -> Callable[[Batch], None]:
     """Returns a function that trains on one batch, by AdamW."""
     parameters = [*encoder.parameters(), *objective.parameters()]
-    optimizer = AdamW(lr=5e-5, weight_decay=0.1).build(parameters)
+    optimizer = AdamW(lr=5e-5, weight_decay=0.1).build(torch.nn.ModuleList([encoder, objective]))
 
     def step(batch: Batch) -> None:
         with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 IGNORE = -100  # label of a position that is not to be predicted (torch's ignore_index)
 
@@ -60,14 +61,13 @@ class Tokens:
             labels, type_ids: rows of the attributes of these names, each as long as its sequence; None: none.
         """
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
-        width = int(lengths.max()) if len(rows) else 0
-        mask = torch.arange(width) < lengths[:, None]
+        ids = _pad(rows, pad_id)
         return cls(
-            ids=_block(rows, width, pad_id),
-            mask=mask,
+            ids=ids,
+            mask=torch.arange(ids.shape[1]) < lengths[:, None],
             lengths=lengths,
-            labels=None if labels is None else _block(labels, width, IGNORE),
-            type_ids=None if type_ids is None else _block(type_ids, width, 0),
+            labels=None if labels is None else _pad(labels, IGNORE),
+            type_ids=None if type_ids is None else _pad(type_ids, 0),
         )
 
     @classmethod
@@ -80,9 +80,11 @@ class Tokens:
 
         def join(name: str, fill: int) -> Tensor | None:
             parts = [getattr(block, name) for block in blocks]
-            if all(part is None for part in parts):
+            given = next(
+                (part for part in parts if part is not None), None
+            )  # labels stay on the host, ids may not
+            if given is None:
                 return None
-            given = next(part for part in parts if part is not None)  # labels stay on the host, ids may not
             parts = [
                 given.new_full(block.ids.shape, fill) if part is None else part
                 for block, part in zip(blocks, parts, strict=True)
@@ -103,15 +105,13 @@ class Tokens:
         width = int(lengths.max()) if len(index) else 0
 
         moved = to_device(index, self.ids.device)
-
-        def take(block: Tensor | None) -> Tensor | None:
-            if block is None:
-                return None
-            return block[index if block.device == index.device else moved, :width]  # labels stay on the host
-
-        ids, mask = take(self.ids), take(self.mask)
-        assert ids is not None and mask is not None
-        return Tokens(ids, mask, lengths, take(self.labels), take(self.type_ids))
+        return Tokens(
+            ids=self.ids[moved, :width],
+            mask=self.mask[moved, :width],
+            lengths=lengths,
+            labels=None if self.labels is None else self.labels[index, :width],
+            type_ids=None if self.type_ids is None else self.type_ids[moved, :width],
+        )
 
     def to(self, device: torch.device | str) -> Tokens:
         return replace(
@@ -152,8 +152,5 @@ class Batch:
         )
 
 
-def _block(rows: Sequence[np.ndarray], width: int, fill: int) -> Tensor:
-    block = np.full((len(rows), width), fill, dtype=np.int64)
-    for row, values in zip(block, rows, strict=True):
-        row[: len(values)] = values
-    return torch.from_numpy(block)
+def _pad(rows: Sequence[np.ndarray], fill: int) -> Tensor:
+    return pad_sequence([torch.from_numpy(row.astype(np.int64)) for row in rows], True, fill)

@@ -1,112 +1,84 @@
-"""Output for people: text without control characters or formulas, names of models, durations, progress."""
+"""Output for people: text without control characters, progress."""
 
 from __future__ import annotations
 
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
-from typing import Any
+from threading import RLock
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
-DAY = 24 * 3600  # seconds
-# Without a terminal: before the first line of progress, and between two lines.
+tqdm.set_lock(RLock())  # its own takes a semaphore of the system, which a killed process leaves behind
+# Without a terminal: seconds before the first line of progress, and between two lines.
 FIRST_SECONDS, PLAIN_SECONDS = 10.0, 60.0
 
 # C0 and C1 controls, line separators, bidirectional controls, and lone surrogates.
 _CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # spreadsheets take the wide forms too
+_FORMULA = re.compile(r"^\s*([=@＝＋－＠]|[+-](?!\d*\.?\d*(e[+-]?\d+)?$))")  # not a number as text
 
 
 def printable(text: str) -> str:
     r"""Replaces control characters by visible escapes: an escape character becomes the four characters \x1b."""
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def csv_cell(value: object) -> object:
     """Returns a cell of a CSV file that a spreadsheet shows and does not compute.
 
-    Text is made printable, and begins with an apostrophe where it would be a formula. Numbers, also as text, and
-    None stay as they are.
+    Text is made printable, and begins with an apostrophe where it would be a formula.
     """
-    if not isinstance(value, str):
-        return value
-    text = printable(value)
-    return f"'{text}" if text.lstrip().startswith(_FORMULA) and not is_number(text) else text
-
-
-def nearest_model(name: str, known: Iterable[str]) -> str | None:
-    """Returns the closest of ``known`` models, ignoring case and hyphens; None if none is close."""
-    spelled = {each.lower().replace("-", "_"): each for each in known}
-    near = get_close_matches(name.lower().replace("-", "_"), spelled, 1, 0.8)
-    return spelled[near[0]] if near else None
-
-
-def duration(seconds: float) -> str:
-    """Returns a duration in one unit: "40 s", "5 min", "3.2 h", "2.1 days", "22 years"."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 48 * 3600:
-        return f"{seconds / 3600:.1f} h"
-    days = seconds / 86400
-    count, unit = (days, "days") if days < 2 * 365 else (days / 365.25, "years")
-    return f"{count:.1f} {unit}" if count < 10 else f"{count:,.0f} {unit}"
-
-
-class Pace:
-    """Limits lines of progress: the first after ``FIRST_SECONDS``, further ones every ``PLAIN_SECONDS``."""
-
-    def __init__(self) -> None:
-        self._next = time.monotonic() + FIRST_SECONDS
-
-    def due(self, at_once: bool = False) -> bool:
-        """Returns whether a line is due (``at_once``: in any case), and if so starts the next interval."""
-        now = time.monotonic()
-        if not at_once and now < self._next:
-            return False
-        self._next = now + PLAIN_SECONDS
-        return True
+    return _FORMULA.sub(r"'\g<0>", printable(value)) if isinstance(value, str) else value
 
 
 @contextmanager
-def bar(title: str) -> Iterator[Callable[[float], None]]:
-    """Shows progress on the error stream: a bar on a terminal, otherwise a line a minute.
+def bar(
+    title: str, done: float = 0.0, *, shown: bool = True, file: TextIO | None = None
+) -> Iterator[Callable[..., None]]:
+    """Shows progress: a bar on a terminal, otherwise a line a minute.
 
-    Yields a function that takes the share done, 0 to 1.
+    Yields a function that takes the share done, 0 to 1, and further text.
+
+    Args:
+        title: name of the work.
+        done: share that is done already.
+        shown: False shows nothing.
+        file: None for the error stream.
     """
-    if not sys.stderr.isatty():
-        start, pace = time.monotonic(), Pace()
+    file = file or sys.stderr
+    if not (shown and file.isatty()):
+        start = time.monotonic()
+        due = start + FIRST_SECONDS
 
-        def line(share: float) -> None:
-            if 0 < share < 1 and pace.due():
-                left = tqdm.format_interval((time.monotonic() - start) * (1 - share) / share)
-                print(f"{title} {share:.0%}, {left} left", file=sys.stderr)
+        def line(share: float, text: str = "") -> None:
+            nonlocal due
+            now = time.monotonic()
+            if shown and share < 1 and now >= due:
+                due = now + PLAIN_SECONDS
+                parts = [f"{title} {share:.0%}", text]
+                if share > done:
+                    seconds = (now - start) * (1 - share) / (share - done)
+                    parts.append(f"{tqdm.format_interval(round(seconds))} left")
+                print(*filter(None, parts), sep="  ", file=file, flush=True)
 
         yield line
         return
-    layout = "{desc} {percentage:.0f}% {bar:30} {remaining} left"
-    with tqdm(desc=title, total=1.0, leave=False, miniters=0, bar_format=layout) as shown:
-        yield lambda share: shown.update(share - shown.n)
+    layout = "{desc} {percentage:.0f}% {bar:30} {remaining} left{postfix}"
+    options = {"miniters": 0, "smoothing": 0, "bar_format": layout}  # the time left is that at the mean speed
+    with tqdm(desc=title, total=1.0, initial=done, leave=False, file=file, **options) as live:
 
+        def update(share: float, text: str = "") -> None:
+            live.set_postfix_str(text, refresh=False)
+            live.update(share - live.n)
 
-def is_number(text: str) -> bool:
-    """Returns whether ``text`` reads as a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+        yield update
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yields each value in nested mappings with its dotted key ("part.size"), after ``prefix``."""
     for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
+        name = prefix + key
+        yield from flatten(value, f"{name}.") if isinstance(value, Mapping) else [(name, value)]

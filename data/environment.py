@@ -18,8 +18,3 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
         for name in values:
             os.environ.pop(name, None)
         os.environ.update(before)
-
-
-def cores() -> int:
-    """Returns the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

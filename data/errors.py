@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import shorten
 
 from pydantic import ValidationError
 
@@ -23,11 +24,7 @@ class UserError(Exception):
     def __init__(self, text: str, *, key: str = "", hint: str = "") -> None:
         super().__init__(text)
         self.text, self.key, self.hint = text, key, hint
-
-    @property
-    def errors(self) -> Sequence[UserError]:
-        """The single errors that this one stands for."""
-        return (self,)
+        self.errors: Sequence[UserError] = (self,)  # the single errors that this one stands for
 
     def __str__(self) -> str:
         line = f"{self.key}: {self.text}" if self.key else self.text
@@ -40,14 +37,10 @@ class UserErrors(UserError):
     def __init__(self, errors: Sequence[UserError]) -> None:
         super().__init__("several errors")
         self.args = (errors,)  # with which a copy in another process is made
-        self._errors = tuple(single for error in errors for single in error.errors)
-
-    @property
-    def errors(self) -> Sequence[UserError]:
-        return self._errors
+        self.errors = tuple(single for error in errors for single in error.errors)
 
     def __str__(self) -> str:
-        return "\n".join(dict.fromkeys(map(str, self._errors)))
+        return "\n".join(dict.fromkeys(map(str, self.errors)))
 
 
 class UnfitError(UserError):
@@ -55,15 +48,12 @@ class UnfitError(UserError):
 
 
 def reason(error: BaseException) -> str:
-    """Returns the first line of an error's message without a full stop, or its class's name."""
+    """Returns an error's message in one line, cut if long and without a full stop, or its class's name."""
     if isinstance(error, ValidationError):
         fault = error.errors()[0]
         return ": ".join(filter(None, [".".join(map(str, fault["loc"])), fault["msg"]]))
-    message = (isinstance(error, OSError) and error.strerror) or str(error).strip()
-    first, *rest = message.splitlines() or [type(error).__name__]
-    if first.endswith(":") and rest:  # torch lists the wrong weights below
-        first = f"{first} {rest[0].strip()}"
-    return first.rstrip(".:")
+    message = (isinstance(error, OSError) and error.strerror) or str(error)
+    return shorten(message or type(error).__name__, 500).rstrip(".:")
 
 
 @contextmanager
@@ -75,7 +65,7 @@ def reading(what: str, path: Path | str) -> Iterator[None]:
         path: the file or folder that is read.
 
     Raises:
-        UserError: "<path>: not a readable <what> (first line of the cause)".
+        UserError: "<path>: not a readable <what> (the cause)".
     """
     try:
         yield

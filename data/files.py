@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +14,6 @@ from typing import IO, Any
 
 import yaml
 from filelock import FileLock, Timeout
-from pydantic import TypeAdapter
 
 from data.errors import UserError, reading
 
@@ -69,45 +67,27 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 def write_json(path: Path | str, value: Any) -> None:
     """Writes ``value`` as indented JSON, atomically."""
     with atomic_write(path) as file:
-        json.dump(value, file, indent=2, ensure_ascii=False)
-        file.write("\n")
+        print(json.dumps(value, indent=2, ensure_ascii=False), file=file)
 
 
-def read_json(path: Path, kind: Any = Any) -> Any:
+def read_json(path: Path) -> Any:
     """Returns the value in a JSON file.
 
-    Args:
-        path: the file.
-        kind: type that the value must have. As in JSON, a list fits a tuple and a string fits a path, but nothing
-            else is converted; a mapping fits a dataclass, even with further keys.
-
     Raises:
-        UserError: if it cannot be read, or is of another type.
+        UserError: if it cannot be read.
     """
     with reading("JSON file", path):
-        content = path.read_bytes()
-        if kind is not Any:
-            TypeAdapter(kind).validate_json(content, strict=True)
-        return json.loads(content)
+        return json.loads(path.read_bytes())
 
 
 def read_yaml(path: Path) -> Any:
-    """Returns the value in a YAML file, interpolations as text.
+    """Returns the value in a YAML file, interpolations as text; of numbers without a dot (1e-4), the text.
 
     Raises:
         UserError: if it cannot be read.
     """
     with reading("YAML file", path):
-        return yaml.load(path.read_text(encoding="utf-8"), _Loader)
-
-
-class _Loader(yaml.SafeLoader):
-    """Reads plain values; 1e-4 is a number."""
-
-
-_Loader.add_implicit_resolver(  # PyYAML takes a float without a dot for text
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 def build_once(folder: Path, build: Callable[[Path], object]) -> None:
@@ -115,14 +95,18 @@ def build_once(folder: Path, build: Callable[[Path], object]) -> None:
 
     Args:
         folder: the folder, complete as soon as it is there.
-        build: fills a folder beside it; after a kill or an error, the next call gets this folder again.
+        build: fills a folder beside it; after a kill, the next call gets this folder again.
     """
     unfinished = folder.with_name(f"{folder.name}.part")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_name(f"{folder.name}.lock")):
         if not folder.exists():
             unfinished.mkdir(exist_ok=True)
-            build(unfinished)
+            try:
+                build(unfinished)
+            except UserError:
+                shutil.rmtree(unfinished)
+                raise
             unfinished.rename(folder)
 
 
@@ -135,14 +119,13 @@ def lock_folder(folder: Path, use: str) -> Iterator[None]:
     """
     created = [path for path in (folder, *folder.parents) if not path.exists()]
     path = folder / f".{use}.lock"
-    try:
+    with reading("folder to write into", folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path)
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise UserError(f"in use by another {use}", key=str(folder)) from None
-    except OSError as error:
-        raise UserError(f"cannot be written ({error.strerror})", key=str(folder)) from None
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise UserError(f"in use by another {use}", key=str(folder)) from None
     try:
         yield
     finally:

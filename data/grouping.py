@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 
-def length_groups(lengths: np.ndarray, groups: int, worth: int = 0) -> list[np.ndarray]:
+def length_groups(lengths: np.ndarray, groups: int, min_saving: int = 0) -> list[np.ndarray]:
     """Splits rows into at most ``groups`` sets of minimal padded area (longest length times rows, summed up).
 
     In order of length each set is a run of rows; the best borders between runs are found by dynamic programming
@@ -16,7 +16,7 @@ def length_groups(lengths: np.ndarray, groups: int, worth: int = 0) -> list[np.n
     Args:
         lengths: of the rows, of shape (n,).
         groups: largest number of sets.
-        worth: padded area that a further set must save.
+        min_saving: padding tokens that another set must save.
 
     Returns:
         Arrays of row numbers, int64, shortest rows first, that together hold each row once.
@@ -36,15 +36,14 @@ def length_groups(lengths: np.ndarray, groups: int, worth: int = 0) -> list[np.n
     for _ in range(min(groups, size) - 1):
         # best[i - 1] + area[i, j]: the last set begins at distinct length i
         total = np.vstack([np.full(size, np.inf), best[:-1, None] + area[1:]])
-        cut = total.argmin(axis=0)
-        found = total[cut, np.arange(size)]
-        if best[-1] - found[-1] < worth:
+        least = total.min(axis=0)
+        if best[-1] - least[-1] < min_saving:
             break
-        cuts.append(np.where(found < best, cut, 0))
-        best = np.minimum(found, best)
+        cuts.append(np.where(least < best, total.argmin(axis=0), 0))
+        best = np.minimum(least, best)
     borders = [size]
     for cut in reversed(cuts):
-        if borders[0] > 0 and cut[borders[0] - 1] > 0:
+        if cut[borders[0] - 1] > 0:
             borders.insert(0, int(cut[borders[0] - 1]))
     borders.insert(0, 0)
     return [order[ends[a] : ends[b]] for a, b in pairwise(borders)]

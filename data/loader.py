@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,20 +21,6 @@ from data.token_format import TokenFormat
 
 POOL = 100  # batches that are sorted by length together
 COUNTED_STEPS = 1000  # micro-batches from which the shares of the tasks are estimated
-
-
-class Units(Protocol):
-    """Units by number, in a store or a list: mostly content token ids of shape (n,)."""
-
-    def __getitem__(self, i: int, /) -> Any: ...
-
-
-class ExampleSampler(Protocol):
-    """Samples examples from units and joins them to batches, as objectives do (``objectives.base.Objective``)."""
-
-    def sample(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any: ...
-
-    def collate(self, examples: list[Any], format: TokenFormat) -> Batch: ...
 
 
 class Batches(Dataset[Batch], ABC):
@@ -133,11 +119,11 @@ class Loader(Batches):
     generator keyed by (seed, step, document, stream): the same on any rank, in any worker, after any restart.
 
     Args:
-        store: the documents' token ids by number.
+        store: the documents by number, mostly content token ids of shape (n,).
         indices: numbers of the usable documents, of shape (n,).
-        sampler: samples examples and joins them to batches.
+        sampler: has an objective's methods ``sample`` and ``collate``, which make examples and a batch of them.
         format: token format of the encoder.
-        batch_size: documents of a micro-batch over all processes.
+        batch_size: documents of a micro-batch over all processes, a multiple of their number.
         seed: of order and examples.
         rank, world: this process and their number; each takes a contiguous share of a batch's rows.
         stream: number of the task; it makes orders and random numbers differ between tasks on the same documents.
@@ -149,16 +135,13 @@ class Loader(Batches):
             move, and ends with those before it.
         units: name of the documents in messages.
         least: smallest number of held-out documents, unless the batch is smaller.
-
-    Raises:
-        ValueError: if ``batch_size`` is not a positive multiple of ``world``.
     """
 
     def __init__(
         self,
-        store: Units,
+        store: Any,
         indices: Sequence[int] | np.ndarray,
-        sampler: ExampleSampler,
+        sampler: Any,
         format: TokenFormat,
         *,
         batch_size: int,
@@ -171,10 +154,6 @@ class Loader(Batches):
         units: str = "documents",
         least: int = 2,
     ) -> None:
-        if batch_size < 1 or batch_size % world:
-            raise ValueError(
-                f"batch_size must be a positive multiple of the {world} processes. Got {batch_size} instead."
-            )
         self.store = store
         self.indices = np.asarray(indices, dtype=np.int64)
         self.sampler = sampler

@@ -8,20 +8,17 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 MOST = 2**20  # of rows of a batch, tokens of a span, steps between two events: beyond what any machine holds
-WIDEST = 2**16  # of units of a layer
-THREADS = 1024  # and processes: starting a million takes a machine down
-SEED = 2**32 - 1  # the largest that NumPy and scikit-learn take
 COUNT = 10**15  # of steps, tokens, pairs: beyond any corpus, and far below where integers overflow
+THREADS = 1024  # and processes: starting a million takes a machine down
 
 Size = Annotated[int, Field(ge=1, le=MOST)]  # of a batch, a span, a queue
 AtLeast2 = Annotated[int, Field(ge=2, le=MOST)]
 AtLeast3 = Annotated[int, Field(ge=3, le=MOST)]
-AtLeast6 = Annotated[int, Field(ge=6, le=MOST)]
 AtLeast8 = Annotated[int, Field(ge=8, le=MOST)]
 SizeOrZero = Annotated[int, Field(ge=0, le=MOST)]
-Width = Annotated[int, Field(ge=1, le=WIDEST)]
+Width = Annotated[int, Field(ge=1, le=2**16)]  # units of a layer
 Count = Annotated[int, Field(ge=1, le=COUNT)]
-Seed = Annotated[int, Field(ge=0, le=SEED)]
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]  # the largest that NumPy and scikit-learn take
 Threads = Annotated[int, Field(ge=1, le=THREADS)]
 Positive = Annotated[float, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]  # of a loss, or of a penalty

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 from tokenizers import (
@@ -40,8 +40,9 @@ MOST_TOKENS = 10_000_000  # of a vocabulary
 # Sizes of a vocabulary: of byte-level BPE, all bytes and <mask> included; of words, <mask> and one word included.
 BytePairs = Annotated[int, Field(ge=256 + len(SPECIAL) + 1, le=MOST_TOKENS)]
 Words = Annotated[int, Field(ge=len(SPECIAL) + 2, le=MOST_TOKENS)]
-TokenizerKind = Literal["bpe", "words"]
-VERSIONS = {"bpe": "1", "words": "2"}  # raised where the same texts would give another tokenizer
+# A function that trains a tokenizer on texts, and its further arguments.
+Recipe = tuple[Callable[..., "PreTrainedTokenizerFast"], dict[str, Any]]
+VERSION = "2"  # raised where the same texts would give another tokenizer
 _CLEAN = [normalizers.Replace("’", "'"), normalizers.Replace(Regex(PARTED_NOT), "")]
 _SPLIT = pre_tokenizers.Split(Regex(WORDS), behavior="removed", invert=True)
 
@@ -116,23 +117,19 @@ def train_words(
 
 
 def load_or_train(
-    kind: TokenizerKind,
-    settings: str,
-    train: Callable[[], PreTrainedTokenizerFast],
-    cache: Path,
-    texts_key: str,
+    recipe: Recipe, texts: Callable[[], Iterable[str]], cache: Path, texts_key: str
 ) -> PreTrainedTokenizerFast:
     """Opens a cached tokenizer; trains it first if it is not in the cache. Other processes wait for it.
 
     Args:
-        kind: "bpe" (``train_bpe``) or "words" (``train_words``).
-        settings: the arguments of ``train`` that the tokenizer depends on, besides the texts.
-        train: trains the tokenizer.
+        recipe: ``train_bpe`` or ``train_words``, and its arguments besides the texts.
+        texts: returns the texts.
         cache: folder of all tokenizers.
         texts_key: digest of the texts.
     """
-    folder = cache / f"{kind}-{fingerprint(VERSIONS[kind], settings, texts_key)}"
-    build_once(folder, lambda unfinished: train().save_pretrained(unfinished))
+    train, arguments = recipe
+    folder = cache / f"{train.__name__}-{fingerprint(VERSION, str(arguments), texts_key)}"
+    build_once(folder, lambda unfinished: train(texts(), **arguments).save_pretrained(unfinished))
     return load_tokenizer(folder)
 
 
@@ -146,12 +143,6 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
 
     with reading("tokenizer", folder):
         return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-
-
-def word_separator() -> Callable[[str], str]:
-    """Returns a function that puts one blank between the words of a text: "I don't." becomes "I do n't ."."""
-    clean = normalizers.Sequence(_CLEAN)
-    return lambda text: " ".join(word for word, _ in _SPLIT.pre_tokenize_str(clean.normalize_str(text)))
 
 
 def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:

@@ -6,7 +6,6 @@ The latter two begin with a line "words dimension" (Pennington et al. 2014; Miko
 
 from __future__ import annotations
 
-import codecs
 from array import array
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ import torch
 from torchtext import vocab
 
 from data.errors import reading
-from data.sources.reading import raw_lines
+from data.sources.reading import open_unpacked
 
 
 class WordVectors(vocab.Vectors):
@@ -28,7 +27,7 @@ class WordVectors(vocab.Vectors):
     off the check of TLS certificates for the whole process, and converts number by number.
 
     Args:
-        path: text file, or one packed as .gz or .zip.
+        path: text file, or one packed as .gz.
 
     Attributes:
         words: n words, in the file's order. Only the first line of a repeated word counts; lines whose word is
@@ -40,21 +39,20 @@ class WordVectors(vocab.Vectors):
         UserError: if the file is absent, cut short, empty or ragged, or a value is not finite.
     """
 
-    words: list[str]
     vectors: torch.Tensor
     dim: int
 
     def __init__(self, path: Path | str) -> None:
         super().__init__(str(path))
 
-    def cache(self, name: str, cache: Any, url: Any = None, max_vectors: Any = None) -> None:
+    def cache(self, name: str, *unused: Any, **options: Any) -> None:
         """Reads the file ``name``; called by torchtext's constructor, whose further arguments are not used."""
         places: dict[str, int] = {}
         numbers = array("f")  # of all words, in one row
         dimension = 0
-        with reading("file of word vectors", name):
-            for number, line in raw_lines(Path(name)):
-                word, _, rest = line.removeprefix(codecs.BOM_UTF8).strip(b"\r\n").partition(b" ")
+        with reading("file of word vectors", name), open_unpacked(Path(name)) as lines:
+            for number, line in enumerate(lines, 1):
+                word, _, rest = line.strip(b"\r\n").partition(b" ")
                 row = np.fromstring(rest, dtype=np.float32, sep=" ")
                 if not line.strip() or (number == 1 and word.isdigit() and len(row) == 1):  # "words dimension"
                     continue
@@ -65,9 +63,7 @@ class WordVectors(vocab.Vectors):
                     if (text := word.decode()) and text not in places:
                         places[text] = len(places)
                         numbers.frombytes(row.tobytes())
-            if not places:
-                raise ValueError("no word vectors")
+            self.vectors = torch.frombuffer(numbers, dtype=torch.float32).view(len(places), dimension)
         self.words = self.itos = list(places)
         self.stoi = places
-        self.vectors = torch.frombuffer(numbers, dtype=torch.float32).view(len(places), dimension)
         self.dim = dimension

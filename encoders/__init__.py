@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from difflib import get_close_matches
 from pathlib import Path
 
-from data.display import nearest_model
 from data.errors import UserError, reading
 from encoders.base import Encoder
 from encoders.hub import BUNDLED, CHECKPOINTS, bundled
@@ -13,8 +12,6 @@ from encoders.kernels import Precision
 from encoders.saving import MARKER, encoder_class
 
 __all__ = ["BUNDLED", "Encoder", "load"]
-
-HUB_NAME = r"[\w-][\w.-]{,95}(/[\w.-]{1,95})?"
 
 
 def load(
@@ -47,14 +44,14 @@ def load(
             kind = encoder_class(folder) if (folder / MARKER).is_file() else Transformer
             encoder = kind.load(folder)
         else:
-            near = nearest_model(str(name), bundled())
-            if near or not re.fullmatch(HUB_NAME, str(name)):
-                raise UserError("no such encoder", key=str(name), hint=f"Did you mean {near}?" if near else "")
+            if near := get_close_matches(str(name), bundled(), 1, 0.8):
+                raise UserError("no such encoder", key=str(name), hint=f"Did you mean {near[0]}?")
             encoder = Transformer(name=str(name), weights="pretrained")
         if pooling is not None:
             encoder.pool_by(pooling)
         if layers is not None:
             encoder.keep_layers(layers)
-        encoder = encoder.to(device or "cpu")
-        encoder.encode_in(precision)
-        return encoder
+        for part in encoder.modules():
+            if isinstance(part, Encoder):
+                part.precision = precision
+        return encoder.to(device or "cpu")

@@ -29,11 +29,9 @@ class Encoding(NamedTuple):
 class SentenceEncoder(ABC):
     """Turns sentences into vectors; arguments have the names that sentence-transformers gives them."""
 
+    @abstractmethod
     def fingerprint(self) -> str:
-        """Returns a text that differs between encoders with different vectors (``encoders.fingerprint``)."""
-        from encoders.fingerprint import fingerprint  # it imports this module
-
-        return fingerprint(self)
+        """Returns a name of all that the vectors depend on, so that a cache never returns another encoder's."""
 
     def encode(
         self,
@@ -60,28 +58,20 @@ class SentenceEncoder(ABC):
             Vectors of shape (n, D) in the order given, or of shape (D,) for one sentence; float32.
 
         Raises:
-            ValueError: if ``sentences`` holds anything but strings, or a limit of a batch is below 1.
-            UserError: if the tokenizer cannot encode a sentence, or a vector is not finite.
+            UserError: if the tokenizer cannot encode a sentence (anything but strings), or a vector is not finite.
         """
-        texts: list[Any] = [sentences] if isinstance(sentences, str) else list(sentences)
-        if others := [text for text in texts if not isinstance(text, str)]:
-            raise ValueError(f"encode takes a sentence or a list of them. Got {others[0]!r} among them.")
-        if min(batch_size or 1, batch_tokens or 1) < 1 or 0 in (batch_size, batch_tokens):
-            raise ValueError(f"Limits of a batch must be at least 1. Got {batch_size}, {batch_tokens} instead.")
-        vectors = torch.from_numpy(self._encode(texts, batch_size, batch_tokens, bool(show_progress_bar)))
+        texts = [sentences] if isinstance(sentences, str) else list(sentences)
+        options = {"batch_size": batch_size, "batch_tokens": batch_tokens, "progress": bool(show_progress_bar)}
+        vectors = torch.from_numpy(self._encode(texts, **options))
         vectors = F.normalize(vectors, dim=1) if normalize_embeddings else vectors
         vectors = vectors[0] if isinstance(sentences, str) else vectors
         return vectors if convert_to_tensor else vectors.numpy()
 
     @abstractmethod
-    def _encode(
-        self, sentences: list[str], batch_size: int | None, batch_tokens: int | None, progress: bool
-    ) -> np.ndarray:
-        """Encodes n sentences into float32 vectors of shape (n, D)."""
+    def _encode(self, sentences: list[str], **options: Any) -> np.ndarray:
+        """Encodes n sentences into float32 vectors of shape (n, D).
 
-    def similarity(self, first: Any, second: Any) -> Tensor:
-        """Returns the cosines of n vectors with m others, of shape (n, m); each argument may be one vector."""
-        rows, columns = (
-            F.normalize(torch.atleast_2d(torch.as_tensor(vectors)), dim=1) for vectors in (first, second)
-        )
-        return rows @ columns.T
+        Args:
+            sentences: n texts.
+            options: batch_size, batch_tokens and progress of ``encoders.inference.encode``.
+        """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,16 +17,17 @@ from data.errors import UnfitError, UserError
 from data.files import atomic_folder, write_json
 from data.grouping import length_groups
 from data.token_format import TokenFormat, separator
-from data.tokenizer import TokenizerKind
+from data.tokenizer import Recipe, plain_backend
 from encoders import inference
 from encoders.api import Encoding, SentenceEncoder
-from encoders.kernels import PRECISIONS, Precision, autocast_dtype
+from encoders.kernels import Precision, autocast_dtype
 from encoders.saving import CLASSES, MARKER, class_name, refuse_other
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast  # takes seconds to import
 
 MOST_GROUPS = 8
+VERSION = 2  # of fingerprints, to be raised when a change of the code changes the vectors of encoders
 LEAST_SAVING = 1024  # padding tokens that a further sub-batch must save on a CPU: docs/results/speed.md
 
 
@@ -33,7 +35,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
     """Base of all encoders.
 
     Constructors take keyword-only arguments, the keys of the encoder's YAML, and ``tokenizer``, which is used for
-    random weights only (see ``needs_tokenizer``).
+    random weights only (see ``tokenizer_recipe``).
 
     Attributes:
         tokenizer: a Hugging Face fast tokenizer.
@@ -50,8 +52,9 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
         computes_padding: whether padding takes as long to compute as tokens.
         equal_lengths: whether padding would change vectors, so that ``forward`` computes rows of equal length
             together and no others.
+        poolings: the poolings that ``pool_by`` can choose among; empty if the pooling is fixed.
         precision: of matrix products in ``encode``: "fp32", or on a GPU "tf32" (10 bits of each factor) or "bf16"
-            (8 bits), which are faster; set by ``encode_in``.
+            (8 bits), which are faster.
     """
 
     tokenizer: Any
@@ -67,29 +70,22 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
     computes_padding: bool = False
     equal_lengths: bool = False
     precision: Precision = "fp32"
+    poolings: tuple[str, ...] = ()
 
     def __init_subclass__(cls) -> None:
-        CLASSES[f"{cls.__module__}.{cls.__name__}"] = cls
+        CLASSES[class_name(cls)] = cls
 
     @classmethod
-    def needs_tokenizer(cls, **settings: Any) -> bool:
-        """Returns whether an encoder of these ``settings`` starts from random weights and needs a tokenizer."""
-        return False
-
-    @classmethod
-    def tokenizer_facts(cls, **settings: Any) -> tuple[TokenizerKind, str]:
-        """Returns the kind of tokenizer that ``train_tokenizer`` trains, and all that it depends on but texts."""
-        raise NotImplementedError
-
-    @classmethod
-    def train_tokenizer(cls, texts: Iterable[str], **settings: Any) -> PreTrainedTokenizerFast:
-        """Trains the tokenizer of an encoder that starts from random weights.
+    def tokenizer_recipe(cls, **settings: Any) -> Recipe | None:
+        """Returns how to train the tokenizer of an encoder that starts from random weights.
 
         Args:
-            texts: normalised texts.
             settings: arguments of the constructor.
+
+        Returns:
+            A function of ``data.tokenizer`` and its arguments besides the texts; None if the weights are trained.
         """
-        raise NotImplementedError
+        return None
 
     @abstractmethod
     def forward(self, tokens: Tokens) -> Encoding:
@@ -110,22 +106,22 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
         parts = [self(tokens.rows(torch.from_numpy(rows))).sentence for rows in groups]
         return torch.cat(parts)[torch.from_numpy(np.argsort(np.concatenate(groups)))]
 
-    def padding_reason(self, device: torch.device, dtype: torch.dtype, longest: int) -> str | None:
-        """Returns why ``forward`` does not pack a batch into one sequence without padding, or None if it does.
+    def can_pack(self, device: torch.device, dtype: torch.dtype, longest: int) -> bool:
+        """Returns whether ``forward`` packs a batch into one sequence without padding.
 
         Args:
             device: of the batch.
             dtype: that its products are computed in.
             longest: tokens of its longest row.
         """
-        return f"{type(self).__name__} has no attention that could be packed"
+        return False
 
     def packs(self, tokens: Tokens) -> bool:
         """Returns whether ``forward`` packs ``tokens``; callers then need not group them by length."""
         device = tokens.ids.device
-        dtype = autocast_dtype(device) or next((weight.dtype for weight in self.parameters()), torch.float32)
+        dtype = autocast_dtype(device) or next(self.parameters()).dtype
         longest = int(tokens.lengths.max()) if len(tokens) else 0
-        return longest > 0 and self.padding_reason(device, dtype, longest) is None
+        return longest > 0 and self.can_pack(device, dtype, longest)
 
     @property
     def has_mlm_head(self) -> bool:
@@ -148,25 +144,15 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
         """
         raise ValueError(f"A {type(self).__name__} has no MLM head.")
 
-    @property
-    def sequence_dimension(self) -> int:
-        """Width of ``sequence_features``."""
-        return self.dimension
-
     def add_pooler(self) -> None:
         """Adds the architecture's pooler if the weights lack one."""
 
     def sequence_features(self, encoding: Encoding) -> Tensor:
-        """Returns the input of a classifier of whole sequences, of shape (B, ``sequence_dimension``).
+        """Returns the input of a classifier of whole sequences, of shape (B, H).
 
         These are the sentence vectors, unless the architecture has a pooler.
         """
         return encoding.sentence
-
-    @property
-    def poolings(self) -> tuple[str, ...]:
-        """The poolings that ``pool_by`` can choose among; empty if the pooling is fixed."""
-        return ()
 
     def pool_by(self, pooling: str) -> None:
         """Changes the pooling to another of ``poolings``; the weights stay.
@@ -175,21 +161,9 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
             UserError: if it is none of them.
         """
         if pooling not in self.poolings:
-            ways = f"must be one of {', '.join(self.poolings)}" if self.poolings else "is fixed"
-            raise UserError(f"that of a {type(self).__name__} {ways}", key=f"pooling={pooling}")
+            ways = ", ".join(self.poolings) or "none, as it is fixed"
+            raise UserError(f"the pooling of a {type(self).__name__} can be {ways}", key=f"pooling={pooling}")
         self.pooling = pooling
-
-    def encode_in(self, precision: Precision) -> None:
-        """Sets the ``precision`` of ``encode``; the weights stay.
-
-        Raises:
-            UserError: if it is not one of ``PRECISIONS``, or the encoder's device does not support it.
-        """
-        device = next(self.parameters()).device
-        allowed = [name for name in PRECISIONS if name != "tf32" or device.type == "cuda"]
-        if precision not in allowed:
-            raise UserError(f"must be one of {', '.join(allowed)} on {device.type}", key=f"precision={precision}")
-        self.precision = precision
 
     def keep_layers(self, layers: int) -> None:
         """Leaves out all layers but the first ``layers``.
@@ -200,12 +174,33 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
         raise UserError(f"a {type(self).__name__} has none to leave out", key=f"layers={layers}")
 
     def settings(self) -> dict[str, Any]:
-        """Returns what ``encode`` depends on besides class, weights, tokenizer and ``format``, as JSON values."""
+        """Returns what ``encode`` depends on besides class, weights, tokenizer and ``format``."""
         return {}
 
-    def _encode(
-        self, sentences: list[str], batch_size: int | None, batch_tokens: int | None, progress: bool
-    ) -> np.ndarray:
+    def input_settings(self) -> dict[str, Any]:
+        """Returns all that turns a text into input (tokenizer and token format), as JSON values."""
+        return {
+            "prefix": self.format.prefix,
+            "suffix": self.format.suffix,
+            "max_length": self.format.max_length,
+            "tokenizer": plain_backend(self.tokenizer).to_str(),  # without truncation, which calls of it set
+        }
+
+    def fingerprint(self) -> str:
+        """Returns a SHA-256, in hexadecimal, of class, weights, tokenizer, token format, settings and precision.
+
+        It is the same in every process, on every device, and for an encoder that was saved and opened again (a
+        lower precision of ``encode`` is not saved). It takes one pass over the weights.
+        """
+        settings = {"settings": self.settings(), "precision": self.precision, **self.input_settings()}
+        identity = {"version": VERSION, "class": class_name(type(self)), **settings}
+        result = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode())
+        for name, weight in sorted(self.state_dict().items()):
+            result.update(f"{name} {weight.dtype} {list(weight.shape)}\n".encode())
+            result.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        return result.hexdigest()
+
+    def _encode(self, sentences: list[str], **options: Any) -> np.ndarray:
         training = self.training
         self.eval()
         try:
@@ -218,10 +213,8 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
                 device=next(self.parameters()).device,
                 precision=self.precision,
                 concurrent=not self.equal_lengths,
-                batch_size=batch_size,
-                batch_tokens=batch_tokens,
-                progress=progress,
                 origin=self.origin,
+                **options,
             )
         finally:
             self.train(training)
@@ -238,7 +231,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
         """
         folder = Path(folder)
         refuse_other(folder)
-        marker = {"class": class_name(self), "weights": self.weights, "origin": self.origin}
+        marker = {"class": class_name(type(self)), "weights": self.weights, "origin": self.origin}
         with atomic_folder(folder) as unfinished:
             write_json(unfinished / MARKER, marker | self.write_files(unfinished))
             if card is not None:
@@ -260,17 +253,15 @@ def token_format(tokenizer: PreTrainedTokenizerFast, max_length: int) -> TokenFo
     A tokenizer without padding token gets its end token as one, else its first token: padding is never seen.
 
     Raises:
-        ValueError: if it has no token for a word, or the input no room for one.
+        ValueError: if it has no token for a word.
     """
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
     special = tokenizer("a", return_special_tokens_mask=True)
     inner = special["special_tokens_mask"].index(0)
     count = special["special_tokens_mask"].count(0)
-    tokenizer.backend_tokenizer.no_truncation()
-    tokenizer.backend_tokenizer.no_padding()
     tokenizer.model_max_length = max_length
-    result = TokenFormat(
+    return TokenFormat(
         prefix=tuple(special["input_ids"][:inner]),
         suffix=tuple(special["input_ids"][inner + count :]),
         pad_id=tokenizer.pad_token_id,
@@ -280,6 +271,3 @@ def token_format(tokenizer: PreTrainedTokenizerFast, max_length: int) -> TokenFo
         special_ids=frozenset(tokenizer.all_special_ids),
         middle=separator(tokenizer),
     )
-    if result.max_content < 1:
-        raise ValueError(f"an input of {max_length} tokens has no room for a word")
-    return result

@@ -22,8 +22,6 @@ from data.ranges import Existing
 from encoders import load
 from encoders.api import Encoding
 from encoders.base import Encoder
-from encoders.fingerprint import fingerprint, input_of
-from encoders.kernels import Precision
 from encoders.saving import origin_of, read_marker
 
 WEAKEST_FIRST = ("random", "bundled", "own", "pretrained")  # a random member makes the whole encoder "random"
@@ -63,28 +61,26 @@ class Concatenated(Encoder):
         weights: Literal["auto", "pretrained"] = "auto",
     ) -> None:
         super().__init__()
+        marker: dict[str, Any] = {}
         if path is not None:
             folder = Path(path).expanduser()
             with reading("encoder", folder):
                 marker = read_marker(folder)
-                members = [load(folder / name) for name in marker["members"]]
+                paths = [str(folder / name) for name in marker["members"]]
         members = members or [load(name) for name in paths]
         if len(members) < 2:
             raise UserError("must name two or more encoders", key="encoder.paths")
         self.members = nn.ModuleList(members)  # type: ignore[assignment]
         self.tokenizer, self.format = members[0].tokenizer, members[0].format
         self.weights = min((member.weights for member in members), key=WEAKEST_FIRST.index)
-        self.origin = "; ".join(member.origin for member in members)
-        first, *others = (input_of(member) for member in members)
-        self.same_input = all(other == first for other in others)
+        self.origin = origin_of(folder, marker) if marker else "; ".join(member.origin for member in members)
+        self.same_input = all(member.input_settings() == members[0].input_settings() for member in members)
         self.reads_order = any(member.reads_order for member in members)
         self.computes_padding = any(member.computes_padding for member in members)
         self.untrained = all(member.untrained for member in members)
         self.fallback = next(filter(None, (member.fallback for member in members)), None)
         self.dimension = sum(member.dimension for member in members)
         self.state_dimension = sum(member.state_dimension for member in members)
-        if path is not None:
-            self.weights, self.origin = marker["weights"], origin_of(folder, marker)
         self.eval()
 
     def forward(self, tokens: Tokens) -> Encoding:
@@ -98,28 +94,19 @@ class Concatenated(Encoder):
         states, _, vectors = zip(*(member(tokens) for member in self.members), strict=True)
         return Encoding(torch.cat(states, dim=2), tokens.mask, torch.cat(vectors, dim=1))
 
-    def padding_reason(self, device: torch.device, dtype: torch.dtype, longest: int) -> str | None:
-        reasons = (member.padding_reason(device, dtype, longest) for member in self.members)
-        return next(filter(None, reasons), None)
+    def can_pack(self, device: torch.device, dtype: torch.dtype, longest: int) -> bool:
+        return all(member.can_pack(device, dtype, longest) for member in self.members)
 
     def pool_by(self, pooling: str) -> None:
         for member in self.members:
             member.pool_by(pooling)
 
-    def encode_in(self, precision: Precision) -> None:
-        for member in self.members:
-            member.encode_in(precision)
-
     def settings(self) -> dict[str, Any]:
-        return {"members": [fingerprint(member) for member in self.members]}
+        return {"members": [member.fingerprint() for member in self.members]}
 
-    def _encode(
-        self, sentences: list[str], batch_size: int | None, batch_tokens: int | None, progress: bool
-    ) -> np.ndarray:
+    def _encode(self, sentences: list[str], **options: Any) -> np.ndarray:
         """Encodes with each member separately, so their tokenizers may differ."""
-        return np.hstack(
-            [member._encode(sentences, batch_size, batch_tokens, progress) for member in self.members]
-        )
+        return np.hstack([member._encode(sentences, **options) for member in self.members])
 
     def write_files(self, folder: Path) -> dict[str, Any]:
         """Writes a sub-folder for each member, which can be opened on its own."""

@@ -6,17 +6,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url, snapshot_download
-from huggingface_hub.utils import tqdm
 
-from data import network
-from data.display import nearest_model
-from data.errors import UserError, reading
+from data.errors import UserError, reading, reason
+from data.sources.table import ASK_SECONDS
 from encoders.saving import HEAD, MARKER, origin_of, read_marker
 
 BUNDLED = "modernbert-mini-2"  # the checkpoint that training starts from without network (encoder=bundled)
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
-WEIGHTS = "*model*.safetensors"
-PATTERNS = ("*.json", "*.txt", "*.model", WEIGHTS, HEAD)  # pickled weights are never downloaded
+WEIGHT_FILES = "*model*.safetensors"
+PATTERNS = ["*.json", "*.txt", "*.model", WEIGHT_FILES, HEAD]  # pickled weights are never downloaded
 
 
 class Source(NamedTuple):
@@ -49,17 +47,11 @@ def resolve(name: str | None, path: str | None, *, fallback: bool = False) -> So
         fallback: whether the bundled model is taken where the hub cannot be reached.
 
     Raises:
-        UserError: if there is no such folder or model, it has no safetensors, or the hub is not reachable.
+        UserError: if there is no such model, it is an adapter, or the hub is not reachable.
     """
     if path is not None:
         folder = Path(path).expanduser()
-        if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
-            inner = folder / "encoder"
-            hint = f"Did you mean {inner}?" if inner.is_dir() else ""
-            lora = "a LoRA adapter without its base model: merge them with peft's merge_and_unload"
-            adapter = (folder / ADAPTER).is_file()
-            raise UserError(lora if adapter else "not a model's folder (no config.json)", key=path, hint=hint)
-        require_weights(folder, path)
+        _refuse_adapter(folder)
         if not (folder / MARKER).is_file():
             return Source(folder, "own", path)
         marker = read_marker(folder)
@@ -67,34 +59,24 @@ def resolve(name: str | None, path: str | None, *, fallback: bool = False) -> So
     assert name is not None
     if name in bundled():
         return Source(CHECKPOINTS / name, "bundled", f"{name}, bundled")
-    reason = None
-    if (cached := _cached(name)) is None and (reason := _unreachable(name)) is None:
+    why = None
+    if (cached := _cached(name)) is None and (why := _unreachable(name)) is None:
         with reading("model of the hub", name):
             cached = _download(name)
-        require_weights(cached, name)
     if cached is not None:
+        _refuse_adapter(cached)
         return Source(cached, "pretrained", f"{name}, revision {cached.name[:12]}")
-    near, absent = nearest_model(name, bundled()), f"{name} is not on this machine, and {reason}"
-    if near or not fallback:
-        raise UserError(absent, key="encoder.name", hint=f"Did you mean {near}?" if near else "")
-    warning = f"{absent}: the encoder starts from the bundled {BUNDLED} instead."
-    return Source(CHECKPOINTS / BUNDLED, "bundled", f"{BUNDLED}, bundled", warning)
+    absent = f"{name} is not on this machine, and the hub cannot be asked: {why}"
+    if not fallback:
+        raise UserError(absent, key="encoder.name")
+    return resolve(BUNDLED, None)._replace(fallback=f"{absent}: it starts from the bundled {BUNDLED} instead")
 
 
-ADAPTER = "adapter_config.json"  # of peft
-
-
-def require_weights(folder: Path, key: str) -> None:
-    """Refuses a folder without safetensors, or with an adapter that would be left out.
-
-    Raises:
-        UserError: naming ``key``.
-    """
-    if (folder / ADAPTER).is_file():
-        text = "holds a LoRA adapter beside its base model: merge them with peft's merge_and_unload"
-        raise UserError(text, key=key)
-    if not any(folder.rglob(WEIGHTS)):
-        raise UserError("no model.safetensors (pickled weights are not opened)", key=key)
+def _refuse_adapter(folder: Path) -> None:
+    """Refuses a folder of peft, whose adapter would be left out."""
+    if (folder / "adapter_config.json").is_file():
+        text = "a LoRA adapter: merge it into its base model with peft's merge_and_unload"
+        raise UserError(text, key=str(folder))
 
 
 def _cached(name: str) -> Path | None:
@@ -103,36 +85,25 @@ def _cached(name: str) -> Path | None:
         folder = _download(name, local_files_only=True)
     except (OSError, errors.HFValidationError, errors.EntryNotFoundError):
         return None
-    needed = ("[cm]o[nd][fu]*.json", WEIGHTS, "tokenizer*.json")  # config.json or modules.json
+    needed = ("[cm]o[nd][fu]*.json", WEIGHT_FILES, "tokenizer*.json")  # config.json or modules.json
     return folder if all(any(folder.rglob(pattern)) for pattern in needed) else None
 
 
 def _unreachable(name: str) -> str | None:
-    """Returns why ``name`` cannot be fetched from the hub now, or None if it can; takes 5 s at most.
+    """Returns why ``name`` cannot be fetched from the hub now, or None if it can.
 
     Raises:
-        UserError: if the hub answers that there is no such model, or that it needs a login.
+        UserError: if the hub answers that there is no such model of transformers, or that it needs a login.
     """
     try:
-        return network.unreachable(
-            lambda seconds: get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=seconds)
-        )
-    except errors.EntryNotFoundError as error:
-        raise UserError(f"no model of transformers (no config.json on {network.hub()})", key=name) from error
-    except (*network.ANSWERS, errors.HfHubHTTPError) as error:
-        raise UserError(f"cannot be downloaded: {network.refusal(error, name)}", key=name) from error
+        get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=ASK_SECONDS)
+    except Exception as error:
+        # Proxies and filters send no message.
+        if isinstance(error, errors.HFValidationError) or getattr(error, "server_message", None):
+            raise UserError(f"its config.json cannot be downloaded: {reason(error)}", key=name) from error
+        return reason(error)
+    return None
 
 
 def _download(name: str, **options: Any) -> Path:
-    patterns: dict[str, Any] = {
-        "allow_patterns": [*PATTERNS],
-        "ignore_patterns": ["onnx/*", "openvino/*", "*.onnx*"],
-    }
-    return Path(snapshot_download(name, **patterns, tqdm_class=_Bar, **options))
-
-
-class _Bar(tqdm):
-    """A progress bar on terminals only; the hub library shows one of its bars in logs, too."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **({"disable": None} | options))
+    return Path(snapshot_download(name, allow_patterns=PATTERNS, **options))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 
 Precision = Literal["fp32", "tf32", "bf16"]
-PRECISIONS: tuple[str, ...] = get_args(Precision)
 
 
 @contextmanager
@@ -19,11 +18,8 @@ def without_cudnn_attention(device: torch.device) -> Iterator[None]:
     On Hopper GPUs torch prefers them from 2.11 on. The backward pass takes the kernel of the forward pass. On
     other devices nothing changes.
     """
-    if device.type != "cuda":
-        yield
-        return
     enabled = torch.backends.cuda.cudnn_sdp_enabled()
-    torch.backends.cuda.enable_cudnn_sdp(False)
+    torch.backends.cuda.enable_cudnn_sdp(enabled and device.type != "cuda")
     try:
         yield
     finally:
@@ -36,16 +32,15 @@ def float32_products(precision: Precision) -> Iterator[None]:
 
     By default, torch uses 10 in cuDNN's recurrent kernels and 23 elsewhere.
     """
-    cudnn, before = torch.backends.cudnn, torch.get_float32_matmul_precision()
-    tf32 = precision == "tf32"
-    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    cudnn = torch.backends.cudnn
+    before = cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    cudnn.allow_tf32 = precision == "tf32"
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     try:
-        with cudnn.flags(
-            enabled=cudnn.enabled, benchmark=cudnn.benchmark, deterministic=cudnn.deterministic, allow_tf32=tf32
-        ):
-            yield
+        yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        cudnn.allow_tf32 = before[0]
+        torch.set_float32_matmul_precision(before[1])
 
 
 def autocast_dtype(device: torch.device) -> torch.dtype | None:
@@ -57,8 +52,3 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
 def without_autocast(device: torch.device) -> AbstractContextManager[None]:
     """Switches autocast off on ``device``."""
     return nullcontext() if autocast_dtype(device) is None else torch.autocast(device.type, enabled=False)
-
-
-def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[None]:
-    """Computes matrix products in bf16 if ``precision`` is "bf16", in the calling thread only."""
-    return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()

@@ -76,9 +76,9 @@ def in_chunks(
     sizes = running.split(STEPS if cut else len(running))
     state, chunks = list(start), []
     for part, size in zip(data.split([int(size.sum()) for size in sizes]), sizes, strict=True):
-        state = [one[:, : int(size[0])] for one in state]  # without rows that have ended
-        given = state[0] if len(state) == 1 else tuple(state)
-        chunk, *state = kernel(part, size, given, tuple(weights), True, 1, 0.0, torch.is_grad_enabled(), False)
+        state = [tensor[:, : int(size[0])] for tensor in state]  # without rows that have ended
+        initial = state[0] if len(state) == 1 else tuple(state)
+        chunk, *state = kernel(part, size, initial, tuple(weights), True, 1, 0.0, torch.is_grad_enabled(), False)
         chunks.append(chunk)
     return torch.cat(chunks)
 

@@ -19,11 +19,9 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from data.errors import reading
-
 Pooling = Literal["mean", "cls", "max", "last"]
 POOLER = "pooler"  # for evaluation only: sentence-transformers has no such pooling
-_PARTS = (POOLER, "pooler_activation")  # ALBERT's tanh is a module of its own
+PARTS = (POOLER, "pooler_activation")  # ALBERT's tanh is a module of its own
 
 
 def _mean(states: Tensor, mask: Tensor) -> Tensor:
@@ -58,6 +56,7 @@ class Definition(NamedTuple):
     code: str
 
 
+# Without weights. One with weights is a module of ``Transformer``, which writes and reads its files, too.
 POOLINGS: dict[str, Definition] = {
     "mean": Definition(_mean, "mean", "pooling_mode_mean_tokens", "(states * mask).sum(1) / mask.sum(1)"),
     "cls": Definition(lambda states, mask: states[:, 0], "cls", "pooling_mode_cls_token", "states[:, 0]"),
@@ -96,26 +95,20 @@ def has_pooler(backbone: Any) -> bool:
     return takes_pooler(backbone) and backbone.pooler is not None
 
 
-def add_pooler(backbone: Any, folder: Path | None) -> None:
+def add_pooler(backbone: Any, folder: Path | None = None) -> None:
     """Adds the family's pooler if ``backbone`` lacks it, with the weights in ``folder`` or random ones."""
     if not takes_pooler(backbone) or has_pooler(backbone):
         return
-    config = copy.deepcopy(backbone.config)
-    config.num_hidden_layers = 1
-    options: dict[str, Any] = {"config": config, "add_pooling_layer": True}
+    kind, options = type(backbone), {"config": copy.deepcopy(backbone.config), "add_pooling_layer": True}
+    options["config"].num_hidden_layers = 1
     if folder is None:
-        fresh = type(backbone)(**options)
+        source = kind(**options)
     else:
-        with reading("pooler", folder):
-            fresh = type(backbone).from_pretrained(folder, **options, use_safetensors=True, local_files_only=True)
-    share_pooler(fresh.to(next(backbone.parameters()).device).train(backbone.training), backbone)
-
-
-def share_pooler(source: Any, target: Any) -> None:
-    """Gives ``target`` the pooler of ``source``, if it has one; both then share its weights."""
-    for name in _PARTS:
-        if (part := getattr(source, name, None)) is not None:
-            setattr(target, name, part)
+        source = kind.from_pretrained(folder, **options, use_safetensors=True, local_files_only=True)
+    source.to(next(backbone.parameters()).device).train(backbone.training)
+    for name in PARTS:
+        if hasattr(source, name):
+            setattr(backbone, name, getattr(source, name))
 
 
 def pooler_output(backbone: Any, states: Tensor) -> Tensor:

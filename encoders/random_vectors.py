@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +27,10 @@ class RandomVectors(SentenceEncoder):
         self.seed = seed
         self.origin = f"random vectors of {dimension}, seed {seed}"
 
-    def _encode(
-        self, sentences: list[str], batch_size: int | None, batch_tokens: int | None, progress: bool
-    ) -> np.ndarray:
+    def fingerprint(self) -> str:
+        return f"random_vectors-{self.dimension}-{self.seed}"
+
+    def _encode(self, sentences: list[str], **options: Any) -> np.ndarray:
         vectors = np.empty((len(sentences), self.dimension), dtype=np.float32)
         for row, sentence in zip(vectors, sentences, strict=True):
             digest = blake2b(f"{self.seed} {sentence}".encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -7,7 +7,6 @@ The rows of V are the word vectors v (Press and Wolf 2017); the MLM head is RoBE
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -23,7 +22,7 @@ from data.batch import Tokens, to_device
 from data.errors import UserError, reading
 from data.files import write_json
 from data.ranges import Below1, Count, Existing, Width
-from data.tokenizer import END, START, TokenizerKind, Words, load_tokenizer, train_words
+from data.tokenizer import END, START, Recipe, Words, load_tokenizer, train_words
 from data.vectors import WordVectors
 from encoders.api import Encoding
 from encoders.base import Encoder, token_format
@@ -44,7 +43,6 @@ from encoders.saving import (
 WORDS, NETWORK = "emb_layer.weight", "encoder."  # sentence-transformers' names
 
 MARKS = [("<s>", START), ("</s>", END)]
-VOCABULARY = {"vocab_size": 50_000, "min_count": 2, "lowercase": False}  # default settings of a trained one
 
 
 class Shape(NamedTuple):
@@ -108,13 +106,11 @@ class Recurrent(Encoder):
         word_range: initial word vectors are uniform within +- this; None: standard normal.
 
     Raises:
-        UserError: if two arguments contradict each other, a file cannot be opened, or ``vectors`` has none of the
-            words.
+        UserError: if two arguments contradict each other, or a file cannot be opened.
     """
 
     cell: ClassVar[type[nn.LSTM] | type[nn.GRU]]
     network: ClassVar[str]
-    poolings: tuple[str, ...] = ()
     template: ClassVar[str] = "$A"
     bidirectional: bool = False
     drops_words: ClassVar[bool] = True
@@ -163,24 +159,22 @@ class Recurrent(Encoder):
         self.eval()
 
     @classmethod
-    def needs_tokenizer(cls, *, path: str | None = None, **settings: Any) -> bool:
-        return path is None
-
-    @classmethod
-    def tokenizer_facts(cls, **settings: Any) -> tuple[TokenizerKind, str]:
-        return "words", f"{word_settings(settings)}"
-
-    @classmethod
-    def train_tokenizer(cls, texts: Iterable[str], **settings: Any) -> PreTrainedTokenizerFast:
-        return train_words(texts, **word_settings(settings), max_length=NO_LIMIT)
+    def tokenizer_recipe(
+        cls,
+        *,
+        path: str | None = None,
+        vocab_size: int = 50_000,
+        min_count: int = 2,
+        lowercase: bool = False,
+        **settings: Any,
+    ) -> Recipe | None:
+        settings = {"vocab_size": vocab_size, "min_count": min_count, "lowercase": lowercase}
+        return None if path else (train_words, settings | {"max_length": NO_LIMIT})
 
     def forward(self, tokens: Tokens) -> Encoding:
         """Computes states and vectors; padding is never computed, and an empty sequence is all zeros."""
         rows, width = tokens.ids.shape
         places, running = packing(tokens.lengths, width)
-        if len(places) == 0:
-            states = self.embedding.weight.new_zeros(rows, width, self.state_dimension)
-            return Encoding(states, tokens.mask, states.new_zeros(rows, self.dimension))
         places = to_device(places, tokens.ids.device)
         data = self.embedding(tokens.ids.flatten()[places])  # (N, E)
         for number, layer in enumerate(self.layers):
@@ -196,8 +190,6 @@ class Recurrent(Encoder):
         if self.pooling == "last" and self.shape.bidirectional:  # read backwards, the first word comes last
             hidden = self.shape.hidden
             sentence = torch.cat([states[:, 0, hidden:], sentence[:, :hidden]], dim=1)
-        if not bool(tokens.lengths.all()):
-            sentence = sentence.masked_fill(~tokens.mask.any(dim=1, keepdim=True), 0.0)
         return Encoding(states, tokens.mask, sentence)
 
     def settings(self) -> dict[str, Any]:
@@ -268,8 +260,6 @@ class Recurrent(Encoder):
         self.origin = f"random {type(self).__name__}, {shape}"
         if file is not None:
             known = copy_known(file, self.tokenizer, self.embedding.weight.data)
-            if known == 0:
-                raise UserError(f"{vectors} has none of the words of the corpus", key="encoder.vectors")
             self.origin += f", {known:,} of them from {vectors}"
         elif self.word_range is not None:
             nn.init.uniform_(self.embedding.weight, -self.word_range, self.word_range)
@@ -277,8 +267,7 @@ class Recurrent(Encoder):
     def _open(self, folder: Path) -> None:
         """Reads everything from a folder that ``save`` wrote."""
         marker = read_marker(folder)
-        if marker["class"] != class_name(self):
-            raise ValueError(f"it holds a {marker['class']}")
+        assert marker["class"] == class_name(type(self)), marker["class"]
         self.weights, self.origin = marker["weights"], origin_of(folder, marker)
         self.tokenizer = load_tokenizer(folder)
         self.embedding = nn.Embedding.from_pretrained(read_weights(folder / WEIGHTS)[WORDS])
@@ -320,11 +309,6 @@ class WordHead(nn.Module):
     def forward(self, states: Tensor, table: Tensor) -> Tensor:
         """Computes scores of shape (M, V) for ``states`` of shape (M, H) and word vectors ``table`` (V, E)."""
         return F.linear(self.norm(F.gelu(self.dense(states))), table, self.bias)
-
-
-def word_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns those of an encoder's settings that its tokenizer depends on."""
-    return {name: settings.get(name, default) for name, default in VOCABULARY.items()}
 
 
 def copy_known(file: WordVectors, tokenizer: Any, table: Tensor) -> int:

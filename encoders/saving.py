@@ -10,9 +10,8 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from safetensors.torch import load_file
 from torch import Tensor
@@ -30,17 +29,9 @@ NO_LIMIT = 1_000_000  # tokens of an input; stands for "unlimited"
 CLASSES: dict[str, Any] = {}  # every imported subclass of Encoder, by its name in ``encoder.json``
 
 
-@dataclass
-class Marker:
-    """Keys of ``encoder.json`` that all encoders have, beside "class"."""
-
-    weights: Literal["pretrained", "own", "bundled", "random"]
-    origin: str
-
-
-def class_name(encoder: object) -> str:
-    """Returns the name under which ``encoder.json`` holds the class of ``encoder``."""
-    return f"{type(encoder).__module__}.{type(encoder).__name__}"
+def class_name(kind: type) -> str:
+    """Returns the name under which ``encoder.json`` holds the class of an encoder."""
+    return f"{kind.__module__}.{kind.__name__}"
 
 
 def encoder_class(folder: Path) -> Any:
@@ -49,21 +40,17 @@ def encoder_class(folder: Path) -> Any:
     Raises:
         UserError: if it is no encoder's.
     """
-    name = str(read_marker(folder)["class"])
-    if name not in CLASSES and re.fullmatch(r"encoders\.[a-z]\w*\.\w+", name):
+    name = read_marker(folder)["class"]
+    if re.fullmatch(r"encoders\.[a-z]\w*\.\w+", name):
         importlib.import_module(name.rpartition(".")[0])
     if name not in CLASSES:
         raise UserError(f"{name} is no encoder of this suite", key=str(folder))
     return CLASSES[name]
 
 
-def read_marker(folder: Path, kind: type[Marker] = Marker) -> dict[str, Any]:
-    """Returns the content of the folder's ``encoder.json``.
-
-    Raises:
-        UserError: if it cannot be read, lacks a key or has one of another type than ``kind``.
-    """
-    marker: dict[str, Any] = read_json(folder / MARKER, kind)
+def read_marker(folder: Path) -> dict[str, Any]:
+    """Returns the content of the folder's ``encoder.json``: class, weights, origin, and keys of the class."""
+    marker = read_json(folder / MARKER)
     return marker | {"origin": printable(marker["origin"])}
 
 
@@ -96,7 +83,6 @@ class Layout(NamedTuple):
         others: class and sub-folder of the modules of sentence-transformers that follow the pooling.
         normalize: whether vectors are scaled to length 1 at the end.
         max_length: longest input in tokens, or None.
-        lowercase: whether text is lower-cased before the tokenizer normalises it.
     """
 
     transformer: Path
@@ -104,7 +90,6 @@ class Layout(NamedTuple):
     others: tuple[tuple[str, str], ...] = ()
     normalize: bool = False
     max_length: int | None = None
-    lowercase: bool = False
 
 
 def read_layout(folder: Path) -> Layout:
@@ -112,7 +97,7 @@ def read_layout(folder: Path) -> Layout:
 
     Raises:
         UserError: if its modules do not begin with a transformer and a pooling of its states, or it puts a prompt
-            before each sentence.
+            before each sentence or lower-cases it.
     """
     if not (folder / "modules.json").is_file():
         return Layout(folder)
@@ -122,18 +107,18 @@ def read_layout(folder: Path) -> Layout:
         raise UserError(f"modules {', '.join(kinds)}, not Transformer, Pooling, ...", key=str(folder))
     settings = folder / "config_sentence_transformers.json"
     prompts = read_json(settings) if settings.is_file() else {}
-    if (name := prompts.get("default_prompt_name")) and prompts["prompts"][name]:
-        raise UserError("puts a prompt before each sentence, which is not supported", key=str(folder))
     transformer, normalize = folder / modules[0][1], kinds[-1] == "Normalize"
     # Older versions name the file after the architecture.
-    limits: dict[str, Any] = next(map(read_json, sorted(transformer.glob("sentence_*_config.json"))), {})
+    limits = next(map(read_json, sorted(transformer.glob("sentence_*_config.json"))), None) or {}
+    prompt = prompts.get("prompts", {}).get(prompts.get("default_prompt_name"))
+    if prompt or limits.get("do_lower_case"):
+        raise UserError("changes each sentence (prompt, do_lower_case), which is not supported", key=str(folder))
     return Layout(
         transformer,
         _read_pooling(folder / modules[1][1] / "config.json"),
         tuple(modules[2 : len(modules) - normalize]),
         normalize,
         limits.get("max_seq_length"),
-        bool(limits.get("do_lower_case")),
     )
 
 
@@ -155,14 +140,10 @@ def write_modules(folder: Path, modules: Sequence[tuple[str, str]]) -> None:
         for place, (path, kind) in enumerate(modules)
     ]
     write_json(folder / "modules.json", entries)
-    if modules[-1][1] == "Normalize":
-        (folder / modules[-1][0]).mkdir()  # it has no settings
-    settings: dict[str, Any] = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
-    write_json(folder / "config_sentence_transformers.json", {"model_type": "SentenceTransformer"} | settings)
 
 
 def write_pooling(folder: Path, pooling: str, dimension: int) -> None:
     """Writes sentence-transformers' pooling of states of ``dimension`` into a new ``folder``."""
     folder.mkdir()
-    modes = {known.key: pooling == name for name, known in POOLINGS.items()}
+    modes = {known.key: known is POOLINGS[pooling] for known in POOLINGS.values()}
     write_json(folder / "config.json", {"word_embedding_dimension": dimension, **modes})

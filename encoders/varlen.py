@@ -26,7 +26,6 @@ FAMILIES = frozenset(
     ("albert", "bert", "camembert", "distilbert", "electra", "modernbert", "roberta", "xlm-roberta")
 )
 HALF = (torch.float16, torch.bfloat16)
-MOST_HEAD = 192  # largest width of a head; wider ones have no backward pass with dropout on some GPUs
 
 _sdpa: Callable[..., Any] = AttentionInterface()["sdpa"]
 
@@ -69,8 +68,8 @@ class Packing:
     def _has_windows(self) -> bool:
         return "sliding_attention" in (getattr(self.config, "layer_types", None) or ())
 
-    def obstacle(self, device: torch.device, dtype: torch.dtype, longest: int) -> str | None:
-        """Returns why a batch is not packed, or None if it is.
+    def fits(self, device: torch.device, dtype: torch.dtype, longest: int) -> bool:
+        """Returns whether a batch is packed.
 
         In float32 on a GPU the padded path is taken: flash attention is for half precision only, and a loop over
         the rows would cost more than the padding.
@@ -81,26 +80,17 @@ class Packing:
             longest: tokens of its longest row.
         """
         config = self.config
-        if not self.possible:
-            return f"{config.model_type} models have no packed forward pass"
-        if config._attn_implementation != NAME:
-            return f"encoder.attention={config._attn_implementation}"
+        if not self.possible or config._attn_implementation != NAME:
+            return False
         if self._has_windows and longest > config.sliding_window:
-            window = config.sliding_window
-            return f"rows of more than {window} tokens exceed the attention window of {config.model_type}"
-        if self.forced:
-            return None
-        if device.type != "cuda":
-            return f"rows are packed on CUDA devices only, not on {device.type}"
-        if dtype not in HALF:
-            return f"flash attention takes float16 and bfloat16, not {str(dtype).removeprefix('torch.')}"
-        head = config.hidden_size // config.num_attention_heads
-        if head % 8 or head > MOST_HEAD:
-            return f"flash attention takes heads of a multiple of 8 and at most {MOST_HEAD} components, not {head}"
-        built = torch.backends.cuda.is_flash_attention_available()
-        if not built or torch.cuda.get_device_capability(device) < (8, 0):
-            return "this GPU or this build of torch has no flash attention"
-        return None
+            return False
+        return self.forced or (
+            device.type == "cuda"
+            and dtype in HALF
+            and config.hidden_size // config.num_attention_heads % 8 == 0  # width of a head
+            and torch.backends.cuda.is_flash_attention_available()
+            and torch.cuda.get_device_capability(device) >= (8, 0)
+        )
 
 
 def states(backbone: Any, tokens: Tokens, takes_type_ids: bool) -> Tensor:
@@ -192,8 +182,8 @@ def _row_by_row(
 ) -> Tensor:
     """Computes attention row by row, on any device and in any type; on a GPU the host waits for ``ends``."""
     rows = zip(*(part.split(ends.diff().tolist(), dim=2) for part in (query, key, value)), strict=True)
-    found = [F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=scaling) for q, k, v in rows]
-    return torch.cat(found, dim=2).transpose(1, 2)
+    outputs = [F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=scaling) for q, k, v in rows]
+    return torch.cat(outputs, dim=2).transpose(1, 2)
 
 
 def _flash(

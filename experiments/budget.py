@@ -51,25 +51,21 @@ class Budget:
 
         ``step_flops`` is called only if ``flops`` gives the length.
         """
-        flops = None
         if self.steps is not None:
             steps = self.steps
         elif self.tokens is not None:
             steps = math.ceil(self.tokens / step_tokens)
         elif self.epochs is not None:
             steps = max(1, round(self.epochs * steps_per_epoch))
-        else:
-            assert self.flops is not None
-            steps = max(1, round(self.flops / (cost := step_flops())))
-            flops = steps * cost
-        return Plan(steps, steps * step_tokens, steps / steps_per_epoch, flops)
+        elif self.flops is not None:
+            steps = max(1, round(self.flops / step_flops()))
+        return Plan(steps, steps * step_tokens, steps / steps_per_epoch)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Length of a run: optimiser steps, and the tokens, epochs and operations (if counted) in them."""
+    """Length of a run: optimiser steps, and the tokens and epochs in them."""
 
     steps: int
     tokens: float
     epochs: float
-    flops: float | None = None

@@ -13,7 +13,7 @@ import torch
 from accelerate import Accelerator
 
 import encoders
-from data.errors import UnfitError, UserError
+from data.errors import UnfitError, UserError, rename_keys
 from data.loader import Batches, Loader, MultiTaskLoader
 from data.sources.base import Part, Source
 from data.store import TokenTable, prepare
@@ -27,19 +27,14 @@ from experiments.progress import Display
 from experiments.run_folder import ROOT
 from experiments.schedules import Schedule
 from experiments.settings import Settings
-from objectives.base import NO_WORD_ORDER, PARTS, Corpus, Objective, TaskData
-
-# Keys that decide which text can be used, by what an objective reads.
-LENGTH_HINTS = {
-    "document": "See corpus.document (of .txt files), budget.min_tokens and budget.max_span.",
-    "sentence": "See corpus.document (of .txt files), sentences.min_words, .max_words and budget.max_span.",
-}
+from objectives.base import PARTS, Corpus, Objective, TaskData
 
 
 @dataclass(frozen=True)
 class Components:
     """The components that depend on the configuration only; ``evaluation`` is None without one."""
 
+    settings: Settings
     source: Source
     objective: Objective
     budget: Budget
@@ -56,20 +51,16 @@ def build_components(values: Mapping[str, Any]) -> Components:
     """
     groups = ("corpus", "objective", "budget", "schedule", "optimizer", "evaluation")
     built: list[Any] = [config.build(values[group], group) if values.get(group) else None for group in groups]
-    parts = Components(*built)
-    metric, names = values["checkpoint"]["metric"], [f"dev_{part}" for part in parts.objective.part_names]
+    components = Components(Settings.of(values), *built)
+    metric, names = values["checkpoint"]["metric"], [f"dev_{part}" for part in components.objective.part_names]
     if metric not in (None, *names):
         raise UserError(f"must be one of {', '.join(names)}", key=f"checkpoint.metric={metric}")
-    return parts
+    return components
 
 
 @dataclass
 class Parts:
-    """The parts of a run that are trained and read.
-
-    Attributes:
-        task_data: the data of each of the objective's tasks, by the task's name.
-    """
+    """The parts of a run that are trained and read; ``task_data`` has the data of each task."""
 
     source: Source
     encoder: Encoder
@@ -90,7 +81,6 @@ class Parts:
         for stream, (name, task) in enumerate(self.objective.tasks.items()):
             data = self.task_data[name]
             indices = (data.train if part == "train" else data.dev).indices
-            units = f"{self.objective.requirements.unit}s"
             loaders[name] = Loader(
                 data.units,
                 indices,
@@ -103,23 +93,15 @@ class Parts:
                 stream=stream,
                 lengths=None if data.lengths is None else data.lengths[indices],
                 contiguous=data.contiguous,
-                units=f"pairs of {name}" if name in self.objective.own_data() else units,
+                units=f"pairs of {name}" if name in self.objective.own_data() else self.units,
                 least=data.least,
             )
         return loaders
 
-    def require_batches(self, processes: int) -> None:
-        """Refuses data that do not fill a batch of ``processes``, or are too few for a measurement.
-
-        Raises:
-            UserError: naming the key of the data.
-        """
-        for part in PARTS:
-            for name, loader in self.loaders(part, 0, 0, processes).items():
-                try:
-                    _ = loader.batches_per_epoch if part == "train" else loader.fixed(0)
-                except UserError as error:
-                    raise UserError(error.text, key=self.task_data[name].setting) from None
+    @property
+    def units(self) -> str:
+        """Name of the units of the corpus."""
+        return f"{self.objective.requirements.unit}s"
 
     def identity(self) -> dict[str, str]:
         """Returns names of the weights and fingerprints of the tokens that a resumed run must find again."""
@@ -130,21 +112,10 @@ class Parts:
             "store": " ".join(dict.fromkeys(tokens.fingerprint for tokens in units)),
         }
 
-    def require_identity(self, names: Mapping[str, Any]) -> None:
-        """Refuses to resume a run with other text, tokens or weights than its ``names`` say.
-
-        Raises:
-            UserError: naming what differs.
-        """
-        for key, value in self.identity().items():
-            if names.get(key, value) != value:
-                raise UserError(f"was {names[key]}, is {value}", key=f"resume: {key}")
-
 
 def build_parts(
     values: Mapping[str, Any],
     components: Components,
-    settings: Settings,
     accelerator: Accelerator,
     display: Display,
     tokenizer: Path | None,
@@ -154,7 +125,6 @@ def build_parts(
     Args:
         values: the run's configuration.
         components: its components.
-        settings: its settings.
         accelerator: its processes.
         display: shows progress.
         tokenizer: folder of the tokenizer of a resumed run.
@@ -162,94 +132,74 @@ def build_parts(
     Raises:
         UserError: for errors that the user can fix.
     """
+    settings, source, objective = components.settings, components.source, components.objective
     cache = ROOT / settings.cache
-    source, objective = components.source, components.objective
-    display.say("Preparing corpus and encoder ...", style="dim")
+    display.say("Preparing corpus and encoder ...")
     torch.manual_seed(settings.seed)
     with accelerator.main_process_first():
-        encoder = build_encoder(values, settings, objective, source, cache / "tokenizers", tokenizer)
-    synthetic = [name for name, facts in objective.own_data().items() if facts.get("synthetic")]
-    if synthetic:  # the origin is part of everything written about the encoder
+        encoder = build_encoder(values, components, cache / "tokenizers", tokenizer)
+    if synthetic := [name for name, facts in objective.own_data().items() if facts.get("synthetic")]:
         encoder.origin += f"; learns {', '.join(synthetic)} from synthetic pairs"
-    objective.check_encoder(encoder)
     if encoder.fallback:
-        display.say(encoder.fallback, "yellow")
-    with display.bar("tokenising", None) as update, accelerator.main_process_first():
-        store = prepare(
-            source,
-            encoder.tokenizer,
-            cache=cache / "stores",
-            sentences=settings.sentences if objective.requirements.unit == "sentence" else None,
-            progress=update,
-        )
-    with display.bar("reading", None) as update:
-        corpus = Corpus(
-            source, store, encoder.tokenizer, cache, lambda what, done, total: update(done, total, what)
-        )
-        try:
-            task_data = objective.task_data(corpus)
-        except UserError as error:
-            if error.key == "corpus":
-                error.hint = error.hint or LENGTH_HINTS[objective.requirements.unit]
-            raise
+        display.say(encoder.fallback)
+    sentences = settings.sentences if objective.requirements.unit == "sentence" else None
+    with display.bar("preparing") as show, accelerator.main_process_first():
+
+        def progress(what: str, done: float) -> None:
+            show(0.0, f"{what}: {done:,}")
+
+        stores, tokenising = cache / "stores", partial(progress, "tokenising")
+        store = prepare(source, encoder.tokenizer, cache=stores, sentences=sentences, progress=tokenising)
+        task_data = objective.task_data(Corpus(source, store, encoder.tokenizer, cache, progress))
     parts = Parts(source, encoder, objective, store, task_data)
-    parts.require_identity(values["names"])
+    for key, value in parts.identity().items():
+        if values["names"].get(key, value) != value:
+            raise UserError(f"was {values['names'][key]}, is {value}", key=f"resume: {key}")
     objective.build(encoder)
     if settings.warm_start is not None:
         folder = Path(settings.warm_start).expanduser()
-        loaded: list[str] = []
         for path in checkpoint.list_checkpoints(folder / "checkpoints")[-1:]:
-            checkpoint.verify(path)
             loaded = checkpoint.load_matching(path / checkpoint.OBJECTIVE, objective)
-        display.fact("warm start", f"encoder of {folder}; weights of the objective: {', '.join(loaded) or 'none'}")
-    parts.require_batches(accelerator.num_processes)
+            display.fact("warm start", f"weights of the objective: {', '.join(loaded) or 'none'}")
+    for part in PARTS:
+        for name, loader in parts.loaders(part, 0, 0, accelerator.num_processes).items():
+            with rename_keys(**{"": task_data[name].setting}):
+                _ = loader.batches_per_epoch if part == "train" else loader.fixed(0)
     return parts
 
 
 def build_encoder(
-    values: Mapping[str, Any],
-    settings: Settings,
-    objective: Objective,
-    source: Source,
-    cache: Path,
-    tokenizer: Path | None,
+    values: Mapping[str, Any], components: Components, cache: Path, tokenizer: Path | None
 ) -> Encoder:
     """Builds the encoder to train, or several side by side if the objective needs them.
 
     Raises:
         UnfitError: if the objective cannot train it.
     """
-    required = objective.requirements
-    start: dict[str, Any] = {}
-    if settings.warm_start is not None:
-        start = {"path": str(Path(settings.warm_start).expanduser() / config.EXPORT), "weights": "auto"}
+    source, objective, warm_start = components.source, components.objective, components.settings.warm_start
+    required, node = objective.requirements, values["encoder"]
+    if warm_start is not None:
+        path = str(Path(warm_start).expanduser() / config.EXPORT)
         if required.encoders > 1:
-            encoder = encoders.load(start["path"])
-            if isinstance(encoder, Concatenated) and len(encoder.members) == required.encoders:
-                return encoder
-            raise UnfitError(f"must hold {required.encoders} encoders side by side", key="warm_start")
-    if required.word_order and not config.locate(values["encoder"]["_target_"], "encoder").reads_order:  # type: ignore[attr-defined]
-        raise UnfitError(NO_WORD_ORDER.format(values["names"]["encoder"]))
-    reads_corpus = not objective.own_data().keys() >= objective.tasks.keys()
-    node = values["encoder"] | start
+            encoder = encoders.load(path)
+            if len(getattr(encoder, "members", ())) != required.encoders:
+                raise UnfitError(f"must hold {required.encoders} encoders side by side", key="warm_start")
+            return encoder
+        node = node | {"path": path, "weights": "auto"}
     kind: type[Encoder] = config.locate(node["_target_"], "encoder")
-    shape = config.parse(kind, {key: value for key, value in node.items() if key != "_target_"}, "encoder")
+    shape = config.parse(kind, node, "encoder")
     extra = {}
-    if kind.needs_tokenizer(**shape):
+    if recipe := kind.tokenizer_recipe(**shape):
+        reads_corpus = not objective.own_data().keys() >= objective.tasks.keys()
 
         def texts() -> Iterable[str]:
             return chain(source.texts() if reads_corpus else (), objective.texts())
 
         key = (source.texts_key() if reads_corpus else "") + objective.texts_key()
-        extra["tokenizer"] = (
-            load_tokenizer(tokenizer)
-            if tokenizer
-            else load_or_train(
-                *kind.tokenizer_facts(**shape), lambda: kind.train_tokenizer(texts(), **shape), cache, key
-            )
-        )
+        extra["tokenizer"] = load_tokenizer(tokenizer) if tokenizer else load_or_train(recipe, texts, cache, key)
     members: list[Encoder] = [config.build(node, "encoder", **extra) for _ in range(required.encoders)]
     encoder = members[0] if len(members) == 1 else Concatenated(members)
+    objective.check_encoder(encoder)
     if required.mask_token:
         encoder.add_mlm_head()
     return encoder

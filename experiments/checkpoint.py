@@ -1,13 +1,12 @@
-"""Checkpoints: everything a run needs to be resumed with the same bits; written atomically, nothing pickled.
+"""Checkpoints: everything that a run needs to be resumed with the same bits, under another name until complete.
 
 ``step-00000100/`` holds ``model.safetensors`` (encoder), ``objective.safetensors`` (heads and queues),
-``optimizer.safetensors`` and ``state.json`` (counters, and size and digest of each file). The optimizer's file,
-the largest, is kept where a run may be resumed: in its newest checkpoints, until it is finished.
+``optimizer.pt`` and ``state.json`` (counters). The optimiser's file, the largest, is removed when the run is
+finished.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +14,15 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, load_model, save_file, save_model
+from safetensors.torch import load_file, load_model, save_model
 from torch import nn
 
 from data.errors import UserError, reading, reason
 from data.files import atomic_folder, read_json, write_json
 
-MODEL, OBJECTIVE, OPTIMIZER = "model.safetensors", "objective.safetensors", "optimizer.safetensors"
+MODEL, OBJECTIVE, OPTIMIZER = "model.safetensors", "objective.safetensors", "optimizer.pt"
 STATE = "state.json"
 EXTRA_STATE = "_extra_state"  # end of the names under which modules save their extra state
-# What torch's optimisers keep of each parameter: Adam and AdamW; SGD and Muon.
-MOMENTS, MOMENTUM = {"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"}
 
 
 @dataclass
@@ -51,40 +48,9 @@ class State:
     scaler: dict[str, Any] | None = None
 
 
-@dataclass(kw_only=True)
-class Contents(State):
-    """``state.json``: the counters, and the files beside it."""
-
-    files: list[str]
-
-
-def save(
-    root: Path,
-    step: int,
-    *,
-    encoder: nn.Module,
-    objective: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    state: dict[str, Any],
-) -> Path:
-    """Writes the checkpoint of ``step`` under ``root``, under another name until it is complete.
-
-    Raises:
-        OSError, UserError: if it cannot be written (a full disk, say); nothing of it is left then.
-    """
-    folder = root / f"step-{step:08d}"
-    for left in root.glob(".step-*"):  # by a killed process
-        shutil.rmtree(left, ignore_errors=True)
-    try:
-        with atomic_folder(folder) as unfinished:
-            save_model(encoder, str(unfinished / MODEL))  # writes tied weights once
-            save_model(objective, str(unfinished / OBJECTIVE))
-            save_file(_flat(optimizer), unfinished / OPTIMIZER)
-            files = [MODEL, OBJECTIVE, OPTIMIZER]
-            (unfinished / STATE).write_text(json.dumps(state | {"step": step, "files": files}, indent=2))
-    except SafetensorError as error:
-        raise UserError(f"cannot be written ({reason(error)})", key=str(folder)) from error
-    return folder
+def checkpoint_path(root: Path, step: int) -> Path:
+    """Returns the folder of the checkpoint of ``step`` under ``root``."""
+    return root / f"step-{step:08d}"
 
 
 def list_checkpoints(root: Path) -> list[Path]:
@@ -92,86 +58,56 @@ def list_checkpoints(root: Path) -> list[Path]:
     return sorted(root.glob("step-*"))
 
 
-def prune(root: Path, keep_last: int, best: int | None) -> None:
-    """Removes all but the newest ``keep_last`` checkpoints and that of step ``best``.
+def save(
+    root: Path,
+    state: State,
+    encoder: nn.Module,
+    objective: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    keep_last: int = 2,
+) -> Path:
+    """Writes a checkpoint under ``root``, and removes all but the newest ``keep_last`` and the best.
 
-    The best one, if it is older, is only exported, and loses its optimizer state.
+    Raises:
+        OSError, UserError: if it cannot be written (a full disk, say); nothing of it is left then.
     """
-    for folder in list_checkpoints(root)[:-keep_last]:
-        if folder.name == f"step-{best or 0:08d}":
-            _drop_optimizer(folder)
-        else:
-            shutil.rmtree(folder)
+    for unfinished in root.glob(".step-*"):  # of a killed process
+        shutil.rmtree(unfinished)
+    folder = checkpoint_path(root, state.step)
+    try:
+        with atomic_folder(folder) as unfinished:
+            save_model(encoder, str(unfinished / MODEL))  # writes tied weights once
+            save_model(objective, str(unfinished / OBJECTIVE))
+            torch.save(optimizer.state_dict(), unfinished / OPTIMIZER)
+            write_json(unfinished / STATE, vars(state))
+    except (SafetensorError, RuntimeError) as error:
+        raise UserError(f"cannot be written ({reason(error)})", key=str(folder)) from error
+    for old in list_checkpoints(root)[:-keep_last]:
+        if not state.best or old != checkpoint_path(root, state.best["step"]):
+            shutil.rmtree(old)
+    return folder
 
 
 def finish(root: Path) -> None:
-    """Removes the optimizer states of a finished run, the newest checkpoint's last."""
+    """Removes the optimiser states of a finished run, the newest checkpoint's last."""
     for folder in list_checkpoints(root):
-        _drop_optimizer(folder)
-
-
-def is_finished(root: Path) -> bool:
-    """Returns whether the newest checkpoint under ``root`` is that of a finished run, without optimizer state."""
-    return any(verify(newest)["files"] == [MODEL, OBJECTIVE] for newest in list_checkpoints(root)[-1:])
-
-
-def _drop_optimizer(folder: Path) -> None:
-    write_json(folder / STATE, verify(folder) | {"files": [MODEL, OBJECTIVE]})
-    (folder / OPTIMIZER).unlink(missing_ok=True)
-
-
-def verify(folder: Path) -> dict[str, Any]:
-    """Returns the state of the checkpoint in ``folder``.
-
-    Raises:
-        UserError: if it is damaged.
-    """
-    with reading("checkpoint", folder):
-        state: dict[str, Any] = read_json(folder / STATE, Contents)
-        return state
+        (folder / OPTIMIZER).unlink(missing_ok=True)
 
 
 def load(
-    folder: Path, *, encoder: nn.Module, objective: nn.Module, optimizer: torch.optim.Optimizer
-) -> dict[str, Any]:
-    """Loads the checkpoint in ``folder`` into the three; returns its state.
-
-    That of a finished run has no optimizer state, and leaves ``optimizer`` as it is.
+    folder: Path, encoder: nn.Module, objective: nn.Module, optimizer: torch.optim.Optimizer | None = None
+) -> State:
+    """Loads the checkpoint in ``folder`` into the three, or into two; returns its counters.
 
     Raises:
-        UserError: if it is damaged, or of another model.
+        UserError: if it cannot be read, or is of another model.
     """
-    state = verify(folder)
-    load_part(folder / MODEL, encoder)
-    load_part(folder / OBJECTIVE, objective)
-    if OPTIMIZER not in state["files"]:
-        return state
-    with reading("optimizer state of this configuration", folder / OPTIMIZER):
-        parameters = [
-            (parameter, MOMENTS if "betas" in group else MOMENTUM)
-            for group in optimizer.param_groups
-            for parameter in group["params"]
-        ]
-        entries: dict[int, dict[str, Any]] = {}
-        for key, value in load_file(folder / OPTIMIZER).items():
-            index, name = key.split(".", 1)
-            parameter, names = parameters[int(index)]
-            if name not in names or (name != "step" and value.shape != parameter.shape):
-                raise ValueError(f"{key} has no place")
-            entries.setdefault(int(index), {})[name] = value
-        groups = optimizer.state_dict()["param_groups"]
-        optimizer.load_state_dict({"state": entries, "param_groups": groups})
-    return state
-
-
-def load_part(path: Path, module: nn.Module) -> None:
-    """Loads all weights in ``path`` into ``module``.
-
-    Raises:
-        UserError: if names or shapes differ.
-    """
-    with reading("file of this model's weights", path):
-        load_model(module, str(path))
+    with reading("checkpoint of this configuration", folder):
+        load_model(encoder, str(folder / MODEL))
+        load_model(objective, str(folder / OBJECTIVE))
+        if optimizer is not None:
+            optimizer.load_state_dict(torch.load(folder / OPTIMIZER, "cpu", weights_only=True))
+        return State(**read_json(folder / STATE))
 
 
 def load_matching(path: Path, module: nn.Module) -> list[str]:
@@ -189,22 +125,10 @@ def load_matching(path: Path, module: nn.Module) -> list[str]:
         for name, state in module.state_dict().items()
         if name.endswith(EXTRA_STATE) and not (name in saved and torch.equal(saved[name], state.cpu()))
     )
-    fit = {
-        name: parameter
+    names = [
+        name
         for name, parameter in module.named_parameters()
         if name in saved and saved[name].shape == parameter.shape and not name.startswith(others)
-    }
-    with torch.no_grad():
-        for name, parameter in fit.items():
-            parameter.copy_(saved[name])
-    return list(fit)
-
-
-def _flat(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    """The optimiser's tensors by "<number of the parameter>.<name>"; its settings come from the configuration."""
-    return {
-        f"{index}.{name}": value.contiguous()
-        for index, entry in optimizer.state_dict()["state"].items()
-        for name, value in entry.items()
-        if isinstance(value, torch.Tensor)
-    }
+    ]
+    module.load_state_dict({name: saved[name] for name in names}, strict=False)
+    return names

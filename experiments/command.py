@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import hydra
-import yaml
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
@@ -18,67 +18,41 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from data.display import printable
-from data.errors import UserError, reason
+from data.errors import UserError, UserErrors, reason
 from experiments.config import (
     BASES,
-    CONFIGS,
-    check,
     choices,
     compose,
-    compose_with_hydra,
+    config_folder,
     override_key,
     parse,
     prepare,
     resolve,
-    yaml_path,
+    schema,
 )
 from experiments.interrupts import terminations
 
 FLAGS, VALUED = ("--multirun", "-m", "--resolve"), ("--cfg", "-c")  # Hydra's, passed on
 HELP = ("--help", "-h")
-OUT_OF_MEMORY = "out of memory. objective.cache_chunk=8192 or a smaller batch_size needs less"
 
 
-def run_command(task: Callable[[dict[str, Any]], Any], report: Callable[[list[Any]], None]) -> None:
-    """Calls a function with the checked configuration of a run, or of each run of a sweep.
-
-    Args:
-        task: the function.
-        report: called after a sweep with what its runs returned.
-    """
-
-    def job(config: dict[str, Any]) -> Any:
-        check(config, {*map(override_key, HydraConfig.get().overrides.task)})  # before imports that take seconds
-        check(config)
-        return task(config)
-
-    call_with_hydra(job, "run", report)
-
-
-def call_command(function: Callable[..., Any], name: str, *, runs: bool = False) -> None:
-    """Calls a function with the command line's values; its keyword-only arguments are the keys.
+def call_command(function: Callable[..., Any], name: str) -> None:
+    """Calls a function with the values of its keys; other keys are those of runs, in its argument ``overrides``.
 
     Args:
         function: its annotations have types and ranges.
-        name: its YAML in ``configs/commands``, with defaults and comments.
-        runs: keys that are not in the YAML are those of the runs that it starts, in its argument ``overrides``.
+        name: its YAML in ``configs/commands``.
     """
-    if not runs:
-        call_with_hydra(lambda config: function(**parse(function, config)), name)
-        return
     with rendered_errors():
         flags, arguments = read_arguments(name)
         if flags:
             raise UserError("not an option of this command", key=" ".join(flags))
-        keys = compose([], name).keys()
-        groups = keys - BASES  # budget.flops= is of the runs
-        overrides = [
-            text
-            for text in arguments
-            if override_key(text) not in keys and override_key(text).partition(".")[0] not in groups
-        ]
-        values = compose([text for text in arguments if text not in overrides], name)
-        function(**parse(function, values | {"overrides": overrides}))
+        keys = schema(function).model_fields.keys() - {"overrides"}
+        own, overrides = list[str](), list[str]()
+        for text in arguments:
+            group, dot, _ = override_key(text).partition(".")  # budget.flops= is of the runs
+            (own if group in (keys - BASES.keys() if dot else keys) else overrides).append(text)
+        function(**parse(function, compose(own, name) | {"overrides": overrides}))
 
 
 def call_with_hydra(
@@ -86,20 +60,15 @@ def call_with_hydra(
 ) -> None:
     """Calls ``job`` with the composed configuration: once, or for each job of a sweep by Hydra's launcher.
 
-    A job of a sweep that fails with an error of the user's ends only itself; the status is then 2 at the end.
+    A job that fails does not end the others. ``report`` gets what the jobs returned.
     """
-    values, failures, process = list[Any](), list[BaseException](), os.getpid()
+    values, errors, process = list[Any](), list[UserError](), os.getpid()
 
     def call(config: DictConfig) -> None:
         try:
             values.append(job(resolve(config, HydraConfig.get())))
-        except Exception as error:
-            # Raised below, as Hydra would print more than a line; defects, which have a traceback, come first.
-            if HydraConfig.get().mode == RunMode.MULTIRUN and (answer := exit_answer(error)):
-                print(answer[1], file=sys.stderr)
-                failures.append(SystemExit(answer[0]))
-            else:
-                failures.insert(0, error)
+        except UserError as error:
+            errors.append(error)  # raised below, as Hydra would print more than a line
             if os.getpid() != process:
                 raise
 
@@ -107,64 +76,51 @@ def call_with_hydra(
         flags, overrides = read_arguments(name)
         sys.argv[1:] = [*flags, *prepare(overrides, name)]
         os.environ["HYDRA_FULL_ERROR"] = "1"
-        try:
-            hydra.main(config_path=str(yaml_path(name).parent), config_name=name, version_base="1.3")(call)()
-        finally:
-            if report is not None and len(values) > 1:
-                report(values)
-        if failures:
-            raise failures[0]
+        hydra.main(config_path=str(config_folder(name)), config_name=name, version_base="1.3")(call)()
+        if report is not None and len(values) > 1:
+            report(values)
+        if errors:
+            raise UserErrors(errors)
 
 
-def read_arguments(name: str) -> tuple[list[str], list[str]]:
-    """Returns flags of Hydra and overrides of the command line; prints the help and exits if one is --help."""
-    flags, overrides = split(sys.argv[1:])
-    if {*flags} & {*HELP}:
+def read_arguments(name: str | None = None) -> tuple[list[str], list[str]]:
+    """Splits the command line into flags of Hydra and overrides; ``--key value`` is ``key=value``.
+
+    With the ``name`` of a command, --help prints its YAML files and exits.
+    """
+    flags, overrides, rest = list[str](), list[str](), sys.argv[1:]
+    while rest:
+        text = rest.pop(0)
+        key, equals, value = text.partition("=")
+        if not text.startswith("-"):
+            overrides.append(text)
+        elif key in (*FLAGS, *HELP):
+            flags.append(text)
+        else:
+            if not equals:
+                value = rest.pop(0) if rest and not rest[0].startswith("-") and "=" not in rest[0] else "true"
+            if key in VALUED:
+                flags += [key, value]
+            elif key == "--config-dir":
+                overrides.append(f"hydra.searchpath=['file://{Path(value).expanduser().resolve()}']")
+            else:
+                overrides.append(f"{key.lstrip('-').replace('-', '_')}={value}")
+    if name is not None and {*flags} & {*HELP}:
         print(help_text(overrides, name))
         sys.exit()
     return flags, overrides
 
 
-def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Splits a command line into flags of Hydra and overrides; ``--key value`` is ``key=value``."""
-    flags, overrides, rest = list[str](), list[str](), [*arguments]
-    while rest:
-        text = rest.pop(0)
-        name, equals, value = text.partition("=")
-        if not text.startswith("-"):
-            overrides.append(text)
-        elif name in (*FLAGS, *HELP):
-            flags.append(text)
-        else:
-            if not equals:
-                value = rest.pop(0) if rest and not rest[0].startswith("-") and "=" not in rest[0] else "true"
-            if name in VALUED:
-                flags += [name, value]
-            elif name == "--config-dir":
-                overrides.append(f"hydra.searchpath=['file://{Path(value).expanduser().resolve()}']")
-            else:
-                overrides.append(f"{name.lstrip('-').replace('-', '_')}={value}")
-    return flags, overrides
-
-
 def help_text(overrides: Sequence[str], name: str) -> str:
-    """Returns the YAML files of a command as they are, and the choices of each group."""
-    parts = yaml_texts(yaml_path(name))
-    if name == "run":
-        chosen = compose_with_hydra(prepare(overrides), name).hydra.runtime.choices
-        for group, choice in chosen.items():
-            path = CONFIGS / group / f"{choice}.yaml"
-            parts += [f"# {group}={choice}\n{text}" for text in yaml_texts(path)] if path.is_file() else []
-        parts += [f"# {group}: {' '.join(names)}" for group, names in choices().items()]
-    return "\n".join(parts)
-
-
-def yaml_texts(path: Path) -> list[str]:
-    """Returns the text of a YAML file, after those that it extends."""
-    text = path.read_text(encoding="utf-8")
-    names = (yaml.safe_load(text) or {}).get("defaults", ())
-    extended = [name for name in names if isinstance(name, str) and name not in ("_self_", "_hydra")]
-    return [*(part for name in extended for part in yaml_texts(path.with_name(f"{name}.yaml"))), text]
+    """Returns the YAML files of a command's configuration as they are, and the choices of each group."""
+    prepared, folder = prepare(overrides, name), config_folder(name)
+    with hydra.initialize_config_dir(str(folder), version_base="1.3"):
+        loader = GlobalHydra.instance().config_loader()
+        defaults = loader.compute_defaults_list(name, prepared, RunMode.RUN).defaults
+    files = [path for each in defaults if (path := folder / f"{each.config_path}.yaml").is_file()]
+    texts = [f"# {path.relative_to(folder)}\n{path.read_text(encoding='utf-8')}" for path in files]
+    groups = choices() if name == "run" else {}
+    return "\n".join([*texts, *(f"# {group}: {' '.join(names)}" for group, names in groups.items())])
 
 
 @contextmanager
@@ -178,10 +134,10 @@ def rendered_errors() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the exit flushes into it again
         sys.exit(141)
     except BaseException as error:
-        answer = exit_answer(error)
-        if answer is None:
+        if (answer := exit_answer(error)) is None:
             raise
-        print(answer[1], file=sys.stderr)
+        with suppress(OSError):  # the terminal is closed
+            print(answer[1], file=sys.stderr)
         sys.exit(answer[0])
 
 
@@ -194,7 +150,7 @@ def exit_answer(error: BaseException) -> tuple[int, str] | None:
         key = getattr(error, "override", None) or getattr(error, "full_key", None) or "configuration"
         text = f"{key.lstrip('+')}: {reason(error)}."
     elif isinstance(error, MemoryError) or "CUDA out of memory" in text or "allocate memory" in text:
-        text = f"device: {OUT_OF_MEMORY}."
+        text = "device: out of memory. objective.cache_chunk=8192 or a smaller batch_size needs less."
     elif isinstance(error, OSError):
         text = f"{error.filename or 'file'}: {reason(error)}."
     elif not isinstance(error, UserError):

@@ -7,14 +7,15 @@ import inspect
 import json
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from difflib import get_close_matches
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import hydra
+from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -35,13 +36,10 @@ BASES = {  # base class of each component
     "objective": "objectives.base.Objective",
     "encoder": "encoders.base.Encoder",
 }
-HEAVY = ("evaluation", "optimizer", "objective", "encoder")  # their modules take up to a second to import
-# Groups whose keys depend on the choice of a group.
-DEPENDENT = {"objective": ["optimizer", "schedule"], "experiment": [*BASES]}
 # Keys of a resumed run that may differ from those of its folder.
-RESUME = ("resume", "cache", "device", "processes", "threads", "workers", "trackers", "verbose", "budget.steps")
-# Keys of the encoder beside warm_start; all others are those of the encoder that the run starts from.
-WARM = ("attention", "dropout", "max_length", "normalize", "pooling", "summary", "train_vectors", "weights")
+RESUME = ("resume", "cache", "device", "processes", "threads", "workers", "budget.steps")
+# Keys of the encoder that have an effect beside warm_start; its folder sets the others.
+WARM = ("attention", "dropout", "max_length", "normalize", "pooling", "summary", "train_vectors")
 
 
 def override_key(override: str) -> str:
@@ -73,233 +71,180 @@ def choices(*folders: Path) -> dict[str, list[str]]:
     return groups
 
 
-def compose(overrides: Sequence[str], name: str = "run") -> dict[str, Any]:
-    """Returns the composed and resolved configuration of ``run.yaml`` or of a command.
+def config_folder(name: str) -> Path:
+    """Returns the folder of a command's YAML; a key like "budget" would be a group beside run.yaml."""
+    return CONFIGS if name == "run" else CONFIGS / "commands"
 
-    Raises:
-        UserErrors: for overrides that are not ``key=value`` or name no choice of their group.
-    """
-    config = compose_with_hydra(prepare(overrides, name), name)
+
+def compose(overrides: Sequence[str], name: str = "run") -> dict[str, Any]:
+    """Returns the composed and resolved configuration of ``run.yaml`` or of another command."""
+    return compose_prepared(prepare(overrides, name), name)
+
+
+def compose_prepared(prepared: list[str], name: str = "run") -> dict[str, Any]:
+    """Returns the configuration of overrides that ``prepare`` returned."""
+    in_main = GlobalHydra.instance().is_initialized()
+    with nullcontext() if in_main else hydra.initialize_config_dir(str(config_folder(name)), version_base="1.3"):
+        config = hydra.compose(name, prepared, return_hydra_config=True)
     return resolve(config, config.hydra)
 
 
-def yaml_path(name: str) -> Path:
-    """Returns the YAML of run.py or of another command."""
-    return (CONFIGS if name == "run" else CONFIGS / "commands") / f"{name}.yaml"
-
-
-def compose_with_hydra(overrides: Sequence[str], name: str) -> DictConfig:
-    """Returns the composed configuration; Hydra's own part is in the key "hydra"."""
-    with hydra.initialize_config_dir(str(yaml_path(name).parent), version_base="1.3"):
-        return hydra.compose(name, [*overrides], return_hydra_config=True)
-
-
 def prepare(overrides: Sequence[str], name: str = "run") -> list[str]:
-    """Returns ``overrides`` as Hydra gets them.
+    """Returns ``overrides`` as Hydra gets them; ``encoder=<folder>`` and ``warm_start`` choose their encoder.
 
-    Keys of no group are added by force, so that ``check`` reports unknown ones. ``encoder=<folder>`` and
-    ``warm_start`` choose the encoder that opens their folder.
+    Keys of no group are added by force, so that ``check`` reports unknown ones.
 
     Raises:
-        UserErrors: for overrides that are not ``key=value`` or name no choice of their group; with the mistakes in
-            all others of run.yaml.
+        UserErrors: for overrides that are not ``key=value``, name no choice of their group, or have no effect
+            beside ``warm_start``; and those of ``check`` for the others.
     """
     values = {override_key(text): text.partition("=")[2].strip("'\"") for text in overrides}
     folders = map(Path, re.findall(r"file://([^'\"\],]+)", values.get("hydra.searchpath", "")))
     groups = choices(*folders) if name == "run" else {}
-    prepared, wrong, errors = list[str](), set[str](), list[UserError]()
+    prepared, errors, lost = list[str](), list[UserError](), set[str]()
     export = Path(values.get("warm_start", "null")).expanduser() / EXPORT
-    if export.is_dir():
+    if warm := export.is_dir():
         prepared.append(f"encoder={encoder_choice(export)}")
     for text in overrides:
         key, value = override_key(text), values[override_key(text)]
-        folder, (group, _, part) = Path(value).expanduser(), key.partition(".")
+        folder = Path(value).expanduser()
         if "=" not in text and text[0] != "~":
             errors.append(UserError("key=value expected; quote values with spaces", key=text))
-        elif group == "encoder" and part.partition(".")[0] not in WARM and export.is_dir():
+        elif warm and key.startswith("encoder") and key.removeprefix("encoder.") not in WARM:
             errors.append(UserError("warm_start sets it", key=key))
         elif key == "encoder" and value not in groups.get(key, value) and folder.is_dir():
             folder = folder / EXPORT if (folder / EXPORT).is_dir() else folder
             prepared += [f"encoder={encoder_choice(folder)}", f"++encoder.path={quote(folder)}"]
         elif key in groups:
-            words = [word for word in value.strip("[]").split(",") if word not in groups[key]]
-            kind = f"no such choice{' or folder' * (key == 'encoder')}"
-            errors += [unknown(f"{key}={word}", word, groups[key], kind) for word in words]
-            wrong |= {key, *DEPENDENT.get(key, ())} if words else set()
-            prepared.append(text)
+            for word in [word for word in value.strip("[]").split(",") if word not in groups[key]]:
+                errors.append(unknown(f"{key}={word}", word, groups[key], "no such choice"))
+                near = nearest(word, groups[key])
+                text, lost = text.replace(word, near), lost if near else {*lost, key}
+            prepared += [text] if key not in lost else []
         else:
             prepared.append(text if re.match(r"[+~]|hydra[./]", text) else f"++{text}")
     if errors and name == "run":
-        rest = [text for text in prepared if override_key(text).partition(".")[0] not in wrong]
         try:
-            config = compose_with_hydra(rest, name)
-            check(resolve(config, config.hydra), {*map(override_key, rest)})
-        except (UserError, HydraException, OmegaConfBaseException) as error:  # Hydra's come when these are right
-            errors += getattr(error, "errors", ())
+            check(compose_prepared(prepared))
+        except UserError as error:
+            errors += [each for each in error.errors if each.key.partition(".")[0] not in lost]
+        except (HydraException, OmegaConfBaseException):
+            pass  # as of values for -m
     if errors:
         raise UserErrors(errors)
     return prepared
 
 
+def nearest(word: str, names: Iterable[str]) -> str:
+    """Returns the name that is most like ``word``, "" if none is."""
+    return next(iter(get_close_matches(word, [name for name in names if name != word], 1, 0.7)), "")
+
+
 def unknown(key: str, word: str, names: Iterable[str], text: str = "unknown") -> UserError:
     """Returns an error about ``word``, with which ``key`` may end, and the name that is most like it."""
-    near = get_close_matches(word, [name for name in names if name != word], 1, 0.7)
-    prefix = key.removesuffix(word) if key.endswith(word) else ""
-    return UserError(text, key=key, hint=f"Did you mean {prefix}{near[0]}?" if near else "")
+    near, prefix = nearest(word, names), key.removesuffix(word) if key.endswith(word) else ""
+    return UserError(text, key=key, hint=f"Did you mean {prefix}{near}?" if near else "")
 
 
 def encoder_choice(folder: Path) -> str:
     """Returns the choice of ``encoder`` that opens a folder; those of other libraries hold transformers."""
-    target, marker = "encoders.transformer.Transformer", folder / "encoder.json"
-    if marker.exists():
-        with reading("encoder", folder):
-            target = read_json(marker)["class"]
-    for path in (CONFIGS / "encoder").glob("*.yaml"):
-        if f"_target_: {target}\n" in path.read_text(encoding="utf-8"):
-            return path.stem
-    raise UserError(f"{target} is no encoder of this suite", key=str(folder))
-
-
-def merge(overrides: Iterable[str], more: Sequence[str]) -> list[str]:
-    """Returns ``overrides`` followed by ``more``, without those that ``more`` replaces.
-
-    A choice of a group in ``more`` (encoder=...) also replaces earlier keys below it (encoder.hidden=...).
-    """
-    keys = {override_key(text) for text in more}
-    groups = tuple(f"{key}." for key in keys & BASES.keys())
-    return [
-        text for text in overrides if override_key(text) not in keys and not override_key(text).startswith(groups)
-    ] + [*more]
+    marker = folder / "encoder.json"
+    if not marker.exists():
+        return "transformer"
+    with reading("encoder", folder):
+        return str(read_json(marker)["class"].split(".")[1])  # its module
 
 
 def resolve(config: DictConfig, hydra_config: Any) -> dict[str, Any]:
-    """Returns a composed configuration as a dictionary; a resumed run's is that of its folder.
-
-    Args:
-        config: composed configuration.
-        hydra_config: Hydra's own part of it.
-    """
+    """Returns a composed configuration as a dictionary; a resumed run's is that of its folder."""
     config = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     values: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     if hydra_config.job.config_name != "run":
         return values
     if values.get("resume") is not None:
-        return restore_config(values, {*map(override_key, hydra_config.overrides.task)})
+        stored, keys = read_config("resume", values), {*map(override_key, hydra_config.overrides.task)}
+        hint = f"{argument('warm_start', values['resume'])} starts a new run from its encoder."
+        if fixed := keys - {*RESUME}:
+            raise UserErrors([UserError("a resumed run keeps it", key=key, hint=hint) for key in sorted(fixed)])
+        if "budget.steps" in keys:
+            stored["budget"]["steps"] = values["budget"]["steps"]
+        changed = {key: values[key] for key in {*keys, "cache"} & values.keys()}
+        return stored | changed | {"run_dir": str(Path(values["resume"]).expanduser())}
     values["names"] = names = {key: hydra_config.runtime.choices.get(key) for key in NAMES}
     encoder = values.get("encoder") or {}
     model = str(encoder.get("path") or encoder.get("name") or names["encoder"])
     names["encoder"] = (run_folder(model) or Path(model)).name
     if values.get("warm_start") is not None:
-        folder, stored = read_config("warm_start", values)
-        with reading("finished run", folder):
-            names["encoder"] = str(stored["names"]["encoder"])
+        names["encoder"] = str(read_config("warm_start", values)["names"]["encoder"])
     return values
 
 
-def read_config(key: str, values: Mapping[str, Any]) -> tuple[Path, Any]:
-    """Returns the run folder that the value of ``key`` names, and its configuration."""
-    folder = Path(str(values[key])).expanduser()
-    if not (folder / CONFIG).is_file():
-        raise UserError(f"not a run folder, which has a {CONFIG}", key=f"{key}={folder}")
-    return folder, read_yaml(folder / CONFIG)
+def read_config(key: str, values: Mapping[str, Any]) -> Any:
+    """Returns the configuration of the run folder that the value of ``key`` names."""
+    with reading("run folder", str(values[key])):
+        config = read_yaml(Path(str(values[key])).expanduser() / CONFIG)
+        return {name: config[name] for name in (*config, *BASES)}  # one that is cut lacks components
 
 
-def restore_config(values: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
-    """Returns the configuration of a resumed run with those keys of this command that may differ.
-
-    Args:
-        values: configuration of this command.
-        keys: keys of its overrides.
-    """
-    folder, stored = read_config("resume", values)
-    text, hint = "a resumed run keeps it", f"{argument('warm_start', folder)} starts a new run from its encoder."
-    if fixed := {*keys} - {*RESUME}:
-        raise UserErrors([UserError(text, key=key, hint=hint) for key in sorted(fixed)])
-    with reading("run folder", folder):
-        if "budget.steps" in keys:
-            stored["budget"]["steps"] = values["budget"]["steps"]
-        return stored | {key: values[key] for key in {*keys, "cache"} & values.keys()} | {"run_dir": str(folder)}
-
-
-def check(config: Mapping[str, Any], changed: Set[str] | None = None) -> None:
-    """Checks all keys of a run's configuration: unknown or missing ones, types, ranges.
-
-    Args:
-        config: as ``compose`` returns it.
-        changed: keys that the command sets: components that take seconds to import are checked only where one of
-            these is theirs; None: all are.
-
-    Raises:
-        UserErrors: all that are wrong.
-    """
+def check(config: Mapping[str, Any]) -> None:
+    """Raises UserErrors for all wrong keys of a run's configuration: unknown or missing ones, types, ranges."""
     from experiments.settings import Settings
 
-    nodes = {group: dict(config.get(group) or {}) for group in BASES}
-    nodes[""] = {key: value for key, value in config.items() if key not in (*BASES, "names")}
-    errors = list[UserError]()
-    for group, values in nodes.items():
-        target = values.pop("_target_", None)
-        touched = changed is None or any(key.startswith(f"{group}.") for key in changed)
-        if (group in HEAVY and not touched) or (group == "evaluation" and target is None):
-            continue
+    errors = [UserError("missing", key=key) for key in missing_keys(config)]
+    # Components as in run.yaml are right, and their classes take up to seconds to import.
+    right = compose([])
+    nodes: dict[str, Any] = {key: config.get(key) or {} for key in BASES if config.get(key) != right[key]}
+    if not config.get("evaluation"):
+        nodes.pop("evaluation", None)
+    nodes[""] = {key: config[key] for key in config if key not in (*BASES, "names")}
+    for group, node in nodes.items():
         try:
-            parse(locate(target, group) if group else Settings, values, group)
+            parse(locate(node.get("_target_"), group) if group else Settings, node, group)
         except UserError as error:
             errors.append(error)
     if errors:
         raise UserErrors(errors)
 
 
+def missing_keys(node: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yields the keys, at any depth, that a YAML leaves to the user ("???")."""
+    for key, value in node.items():
+        if isinstance(value, Mapping):
+            yield from missing_keys(value, f"{prefix}{key}.")
+        elif value == "???":
+            yield f"{prefix}{key}"
+
+
 def parse(target: Callable[..., Any], values: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """Returns ``values`` as the types of the keyword-only arguments of a class or function.
-
-    A single value where only a list fits becomes a list.
-
-    Args:
-        target: class or function; its annotations have the ranges.
-        values: as YAML has them.
-        path: key that they are below.
+    """Returns ``values``, those below the key ``path``, as the types of the keyword-only arguments of ``target``.
 
     Raises:
-        UserErrors: all that are wrong.
+        UserErrors: all that are wrong: unknown or missing keys, types, ranges.
     """
-    unset = [".".join(filter(None, (path, key))) for key, value in values.items() if value == "???"]
-    errors, wrapped, faults = {key: UserError("missing", key=key) for key in unset}, False, list[Any]()
-    values = json.loads(json.dumps({key: value for key, value in values.items() if value != "???"}))
+    values = {key: value for key, value in values.items() if key != "_target_" and value != "???"}
     try:
         model = schema(target).model_validate_json(json.dumps(values), strict=True)
         parsed = {key: getattr(model, key) for key in values}  # a mapping stays one
-        if not unset:
-            return {key: values[key] if isinstance(value, BaseModel) else value for key, value in parsed.items()}
+        return {key: values[key] if isinstance(value, BaseModel) else value for key, value in parsed.items()}
     except ValidationError as error:
-        faults += error.errors(include_url=False)
+        faults = error.errors(include_url=False)
+    errors = dict[str, UserError]()
     for fault in faults:
-        node: Any = values
-        parent, keys, kind = node, [path] * bool(path), fault["type"]
+        parent: Any = values
+        node, keys, kind = parent, [path] * bool(path), fault["type"]
         for part in map(str, fault["loc"]):  # beyond keys, it names alternatives of a type
             if isinstance(node, Mapping) and (part in node or kind == "missing"):
                 parent, node = node, node.get(part)
                 keys.append(part)
-        key, alternatives = ".".join(keys), len(fault["loc"]) + bool(path) - len(keys)
-        if kind in ("list_type", "tuple_type") and not alternatives and isinstance(node, str | float | int):
-            parent[keys[-1]], wrapped = [node], True
-        elif kind in ("extra_forbidden", "unexpected_keyword_argument"):
-            errors[key] = unknown(key, keys[-1], parent)
-        else:
-            text = "missing" if kind == "missing" else f"{fault['msg']}, got {json.dumps(node)}"
-            errors.setdefault(key, UserError(text, key=key))
-    if wrapped:
-        return parse(target, values, path)
+        key, text = ".".join(keys), "missing" if kind == "missing" else f"{fault['msg']}, got {json.dumps(node)}"
+        is_unknown = kind in ("extra_forbidden", "unexpected_keyword_argument")
+        errors.setdefault(key, unknown(key, keys[-1], parent) if is_unknown else UserError(text, key=key))
     raise UserErrors([*errors.values()])
 
 
 @functools.cache
 def schema(target: Callable[..., Any]) -> type[BaseModel]:
-    """Returns a model of the keyword-only arguments of a class or function.
-
-    Arguments that it passes on (``**options``) are those of its base class, or of a TypedDict. A mapping annotated
-    with a class has the arguments of that class.
-    """
+    """Returns a model of keyword-only arguments; ``**options`` stands for those of a base class or a TypedDict."""
     fields: dict[str, Any] = {}
     classes = target.__mro__ if inspect.isclass(target) else ()
     for function in [vars(cls)["__init__"] for cls in classes if "__init__" in vars(cls)] or [target]:
@@ -327,10 +272,7 @@ def nested_schema(hint: Any) -> Any:
 
 
 def locate(target: Any, group: str) -> type:
-    """Returns the class that ``_target_`` names, a subclass of its group's base class from the same package.
-
-    Folders of runs are passed on, so nothing else is imported.
-    """
+    """Returns the class that ``_target_`` names; outside its group's package nothing is imported."""
     base = BASES[group]
     package = base.rpartition(".")[0].removesuffix(".base")
     if str(target).startswith(f"{package}."):
@@ -342,12 +284,6 @@ def locate(target: Any, group: str) -> type:
 
 
 def build(node: Mapping[str, Any], group: str, **extra: Any) -> Any:
-    """Constructs the component of a group that ``node`` describes.
-
-    Args:
-        node: the class in ``_target_``, and its arguments.
-        group: as "objective".
-        extra: further arguments.
-    """
+    """Constructs the component of ``group`` whose class and arguments are in ``node`` and ``extra``."""
     cls = locate(node["_target_"], group)
-    return cls(**parse(cls, {key: value for key, value in node.items() if key != "_target_"}, group) | extra)
+    return cls(**parse(cls, node, group) | extra)

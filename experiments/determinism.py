@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
 from data.environment import environment
-from data.errors import UserError, reason
 
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"  # read by cuBLAS when a process' first product is computed
 
 
 @contextmanager
 def deterministic(enabled: bool) -> Iterator[None]:
-    """Uses torch's deterministic kernels inside the block, if ``enabled``, and restores the settings.
+    """Uses torch's deterministic kernels inside the block, if ``enabled``, and restores the setting.
 
-    Attention's backward pass is among them. A CPU's kernels are deterministic anyway.
-
-    Raises:
-        UserError: if an operation has no such kernel.
+    cuDNN's kernels and attention's backward pass are among them. A CPU's kernels are deterministic anyway. An
+    operation without such a kernel raises torch's RuntimeError.
     """
-    if not enabled:
-        yield
-        return
-    cudnn = torch.backends.cudnn
     mode = torch.get_deterministic_debug_mode()
-    torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(enabled)
     try:
-        with (
-            environment({CUBLAS: os.environ.get(CUBLAS) or ":4096:8"}),
-            cudnn.flags(enabled=cudnn.enabled, benchmark=False, deterministic=True, allow_tf32=cudnn.allow_tf32),
-        ):
+        with environment({CUBLAS: ":4096:8"} if enabled else {}):
             yield
-    except RuntimeError as error:
-        if "deterministic" not in str(error):
-            raise
-        raise UserError(reason(error), key="deterministic=true") from error
     finally:
         torch.set_deterministic_debug_mode(mode)

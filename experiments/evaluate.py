@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import ast
+import inspect
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from pkgutil import resolve_name
 from textwrap import fill
 from typing import Any
 
-sys.path.pop(0)  # this folder, which Python puts there
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path[0] = str(Path(__file__).resolve().parents[1])  # Python puts this folder there
 
-import experiments  # noqa: F401  # reports missing packages
-
-# isort: split
-from experiments.command import HELP, call_command, rendered_errors
-from experiments.config import CONFIGS, unknown
+from experiments.command import HELP, call_with_hydra, rendered_errors
+from experiments.config import parse, unknown
 
 OF_MODELS = {  # of one model each; analysis.reports makes a table of several
     "probes": "analysis.probes:evaluate_probes",
@@ -47,19 +44,13 @@ def quote_names(argument: str) -> str:
     return argument if "'" in value else key + equals + re.sub(r"[^\[\],]+=[^\[\],]*", r"'\g<0>'", value)
 
 
-def describe(module: str, name: str) -> str:
-    """Returns signature and docstring of a function, and the docstrings of the options that it refers to.
-
-    They are read from the source, as imports take seconds.
-    """
-    source = CONFIGS.parents[1].joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
-    definition: Any = next(node for node in ast.parse(source).body if getattr(node, "name", None) == name)
-    text = str(ast.get_docstring(definition))
-    options = [describe(*place) for place in re.findall(r"``(analysis\.\w+)\.(\w+Options)``", text)]
-    if isinstance(definition, ast.FunctionDef):
-        definition.args.args = []  # the model
-        text = f"{fill(ast.unparse(definition.args), 110)}\n\n{text}"
-    return "\n\n".join([text, *options])
+def describe(function: Callable[..., Any]) -> str:
+    """Returns signature and docstring of a function, and the docstrings of the options that it refers to."""
+    texts = [inspect.getdoc(function) or ""]
+    for text in texts:  # those that a text refers to follow it
+        places = re.findall(r"``(analysis\.\w+\.\w+Options)``", text)
+        texts += [inspect.getdoc(resolve_name(place)) or "" for place in places]
+    return "\n\n".join([fill(str(inspect.signature(function)), 110), *texts])
 
 
 def main() -> None:
@@ -67,14 +58,14 @@ def main() -> None:
     with rendered_errors():  # of imports, too
         if name not in EVALUATIONS:
             raise unknown(name, name, EVALUATIONS)
+        function = resolve_name(EVALUATIONS[name])
         if {*HELP} & {*sys.argv}:
-            print(describe(*EVALUATIONS[name].split(":")))
+            print(describe(function))
             return
         sys.argv[1:] = map(quote_names, sys.argv[1:])
-        function = resolve_name(EVALUATIONS[name])
         if name in OF_MODELS:
             function = resolve_name("analysis.reports:make_command")(function)
-        call_command(function, "evaluate")
+        call_with_hydra(lambda config: function(**parse(function, config)), "evaluate")
 
 
 if __name__ == "__main__":

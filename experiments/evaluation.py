@@ -1,4 +1,4 @@
-"""SentEval for models by name (``evaluate.py``), and for a run at the end of its training."""
+"""SentEval for models by name, as for a run at the end of its training."""
 
 from __future__ import annotations
 
@@ -20,10 +20,6 @@ from analysis.tables import Format, render
 from data.errors import UserError, UserErrors
 from data.ranges import Threads
 from experiments.run_folder import ROOT
-from experiments.settings import Settings
-
-CARD = "README.md"
-DOWNLOADED = "senteval"  # folder of `make senteval-data`
 
 
 def evaluate(
@@ -93,7 +89,7 @@ def evaluate(
     if threads is not None:
         torch.set_num_threads(threads)
     models = [model] if isinstance(model, str) else model
-    folders, errors = list[str](), list[UserError]()
+    folders, errors = list[Path](), list[UserError]()
     for name in models:
         title = model_name(name, **options)
         run = run_folder(name) if title == model_name(name) else None  # None: not as exported
@@ -102,17 +98,22 @@ def evaluate(
             folder = Path(out).expanduser() / (folder.name if len(models) > 1 else "")
         elif run is not None and rules.name == "default":
             folder = run
-        facts = {"path": name, "vectors": options.get("encoder", {}).get("vectors")}
-        facts |= {key: options.get(key) for key in ("pooling", "layers")}
+        facts = {
+            "path": name,
+            "vectors": options.get("encoder", {}).get("vectors"),
+            "pooling": options.get("pooling"),
+            "layers": options.get("layers"),
+        }
         try:
             poolings: list[Any] = [*rules.poolings] or [options.get("pooling")]
-            encoders = [open_encoder(name, **{**options, "pooling": pooling}) for pooling in poolings]
+            encoders = {pooling: open_encoder(name, **{**options, "pooling": pooling}) for pooling in poolings}
+            encoder = encoders[poolings[0]]
             scores = senteval.evaluate(
-                dict(zip(poolings, encoders, strict=True)) if rules.poolings else encoders[0],
+                encoders if rules.poolings else encoder,
                 name=title,
-                model=facts | {"weights": encoders[0].weights},
+                model=facts | {"weights": encoder.weights},
                 protocol=rules,
-                data=data or ROOT / DOWNLOADED,
+                data=data or ROOT / "senteval",  # of `make senteval-data`
                 out=folder,
                 probing=probing,
                 tasks=tasks,
@@ -121,29 +122,16 @@ def evaluate(
                 device=resolve_device(options.get("device")),
                 processes=processes,
             )
-            notes = [f"{task}: {path} is missing" for task, path in scores.missing.items()]
-            notes = [*scores.notes(), *notes, f"results: {folder / FILE}"]
+            missing = (f"{task}: {path} is missing" for task, path in scores.missing.items())
+            notes = [*scores.notes(), *missing, f"results: {folder / FILE}"]
             print(render(scores.table(), format, title=f"SentEval: {title} ({rules.name})", notes=notes))
-            folders.append(str(folder))
+            folders.append(folder)
             if run is not None and (out is None or folder == run):
-                add_scores(run / EXPORT / CARD, scores)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt("Interrupted. The same command continues after the finished tasks.") from None
+                add_scores(run / EXPORT / "README.md", scores)
         except UserError as error:
             errors += error.errors
     if len(folders) > 1:
-        report_table(results=folders, format=format)
+        report_table(results=[*map(str, folders)], format=format)
     if errors:
         raise UserErrors(errors)
-    return [*map(Path, folders)]
-
-
-def evaluate_run(evaluation: Any, folder: Path, settings: Settings) -> None:
-    """Evaluates a run's exported encoder on SentEval, by an ``analysis.training_evaluation.SentEval``."""
-    evaluate(
-        model=str(folder),
-        out=str(folder),
-        device=settings.device,
-        cache=settings.cache,
-        **{key: getattr(evaluation, key) for key in ("data", "tasks", "protocol")},
-    )
+    return folders

@@ -12,7 +12,6 @@ from analysis.page import Example, View, show_rows, token_texts
 from data.randomness import FIXED, generator
 from experiments.building import Parts, build_components, build_parts
 from experiments.progress import Display
-from experiments.settings import Settings
 
 READABLE = 17  # tokens of the sentence that is shown, about
 TRIES, SHOWN, NEIGHBOURS = 12, 2, 3  # samples, examples of different classes, consecutive sentences
@@ -22,7 +21,7 @@ def show_objective(name: str, config: Mapping[str, Any], tokenizer: Path | None)
     """Returns what an objective does to held-out text, and that text; ``tokenizer`` is the folder of a run's."""
     accelerator, display = Accelerator(cpu=True), Display(shown=False)
     components = build_components(config)
-    parts = build_parts(config, components, Settings.of(config), accelerator, display, tokenizer)
+    parts = build_parts(config, components, accelerator, display, tokenizer)
     objective, data, examples = parts.objective, parts.objective.own_data(), {}
     for task in objective.tasks:
         unit = data[task]["name"] if task in data else objective.requirements.unit

@@ -1,47 +1,55 @@
-"""SIGINT and SIGTERM, which end a command cleanly."""
+"""Signals that end a command cleanly: Ctrl-C, SIGTERM, a closed terminal, a scheduler's warning."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
+TERMINATIONS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+INTERRUPTS = (signal.SIGINT, *TERMINATIONS)
 NOTED = "Stopping after this step; a second interrupt stops at once.\n"
 
 
 @contextmanager
-def signal_handlers(handlers: Mapping[signal.Signals, Any]) -> Iterator[None]:
-    """Sets ``handlers`` of signals, as ``signal.signal`` takes them, inside the block."""
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+def signal_handler(signals: Sequence[signal.Signals], handler: Any) -> Iterator[None]:
+    """Sets the handler of ``signals`` inside the block; those that are ignored, as under nohup, stay so."""
+    handled = [number for number in signals if signal.getsignal(number) != signal.SIG_IGN]
+    former = {number: signal.signal(number, handler) for number in handled}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, before in former.items():
+            signal.signal(number, before)
 
 
 @contextmanager
 def terminations() -> Iterator[None]:
     """Turns a request to terminate into an interrupt, so that commands clean up as after Ctrl-C."""
-    with signal_handlers({signal.SIGTERM: signal.default_int_handler}):
+    with signal_handler(TERMINATIONS, signal.default_int_handler):
         yield
 
 
 @contextmanager
 def noted_interrupts() -> Iterator[threading.Event]:
-    """Turns the first SIGINT or SIGTERM into an event, so that the step is finished; a second one raises."""
+    """Turns the first signal into an event, so that the step is finished; a second one raises."""
     interrupted = threading.Event()
 
-    def note(number: int, frame: FrameType | None) -> None:
+    def note(*_: object) -> None:
         if interrupted.is_set():
             raise KeyboardInterrupt
         interrupted.set()
-        if os.environ.get("RANK", "0") == "0":
-            os.write(2, NOTED.encode())  # print() may have been interrupted, and cannot be called twice at once
+        if "RANK" not in os.environ:  # else the launcher prints it
+            print_note()
 
-    with signal_handlers(dict.fromkeys((signal.SIGINT, signal.SIGTERM), note)):
+    with signal_handler(INTERRUPTS, note):
         yield interrupted
+
+
+def print_note() -> None:
+    """Prints ``NOTED`` from a signal handler."""
+    with suppress(OSError):  # the terminal is closed
+        os.write(2, NOTED.encode())  # print() may have been interrupted, and cannot be called twice at once

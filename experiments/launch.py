@@ -1,32 +1,34 @@
-"""One run in several processes of this machine, behind one command.
+"""One run in one or several processes of this machine, behind one command.
 
 On a CPU, processes of one thread each share the cores by default: threads of one process wait for each other at
 every operation, so that one core that is busy with something else stops them all (``benchmarks/busy.py``), while
-processes wait for each other once a step.
+processes wait for each other once a step. Several processes are started and watched by torch's own launcher.
 """
 
 from __future__ import annotations
 
+import logging
+import math
+import multiprocessing
 import os
 import signal
-import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from traceback import format_exc
 from typing import Any
 
 import torch
-from torch import distributed, multiprocessing
 
 from data.environment import environment
 from data.errors import UserError
-from experiments.interrupts import signal_handlers, terminations
-from experiments.settings import Settings
+from experiments.interrupts import INTERRUPTS, print_note, signal_handler, terminations
+from experiments.run_folder import resume_hint
 
 MOST = 8  # processes by default: each takes about a GiB with a small encoder
-ENDING_SECONDS = 2.0  # until a process that closed its connections has an exit status
-HOST, LOOPBACK = "127.0.0.1", "lo0" if sys.platform == "darwin" else "lo"
-READY, ERROR = "ready", "error"  # keys of the store: number of started processes, message of one that failed
+GROUP = "RUN_GROUP"  # variable with the file where processes meet
 
 
 def run(config: dict[str, Any], path: Path) -> None:
@@ -40,109 +42,121 @@ def run(config: dict[str, Any], path: Path) -> None:
         UserError: for errors that the user can fix.
         KeyboardInterrupt: if the run was interrupted and can be resumed.
     """
-    settings = Settings.of(config)
-    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not available.get(settings.device, True):
-        raise UserError("this machine has no such GPU", key=f"device={settings.device}")
     from experiments import building, experiment, processes  # takes seconds
 
     components = building.build_components(config)
-    if "WORLD_SIZE" in os.environ:  # set by torchrun and accelerate launch
+    settings = components.settings
+    cpu = processes.on_cpu(settings)
+    if "WORLD_SIZE" in os.environ:  # set by torch's launchers
         experiment.run(config | {"processes": int(os.environ["WORLD_SIZE"])}, path, components)
         return
-    cores, cpu = torch.get_num_threads(), processes.on_cpu(settings)
-    sizes = {task.batch_size for task in components.objective.tasks.values()}
-    count = settings.processes or (fitting_processes(sizes, cores) if cpu and settings.threads is None else 1)
+    cores = torch.get_num_threads()
+    size = math.gcd(*(task.batch_size for task in components.objective.tasks.values()))
+    count = settings.processes or (fitting_processes(size, cores) if cpu and settings.threads is None else 1)
     devices = max(MOST, os.cpu_count() or 1) if cpu else max(1, torch.cuda.device_count())  # one on mps
-    if count > devices or any(size % count for size in sizes):
+    if count > devices or size % count:
         raise UserError(f"must divide all batches and be at most {devices} here", key=f"processes={count}")
     config = config | {"processes": count}
     if cpu:
         config["threads"] = settings.threads or max(1, cores // count)
     try:
-        if count == 1:
-            experiment.run(config, path, components)
+        if count > 1:
+            run_processes(config, path, count)
         else:
-            run_processes(config, path, components, count)
+            experiment.run(config, path, components)
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(f"{str(error) or 'Interrupted.'} {resume_hint(path)}".strip()) from None
     finally:
         torch.set_num_threads(cores)  # a sweep's next job counts them again
 
 
-def fitting_processes(sizes: set[int], cores: int) -> int:
-    """Returns the number of processes that divides all batch ``sizes`` and leaves the fewest cores idle."""
-    counts = [count for count in range(1, min(cores, MOST) + 1) if not any(size % count for size in sizes)]
+def fitting_processes(size: int, cores: int) -> int:
+    """Returns the number of processes that divides a batch of ``size`` and leaves the fewest cores idle."""
+    counts = (count for count in range(1, min(cores, MOST) + 1) if size % count == 0)
     return max(counts, key=lambda count: (count * (cores // count), count))
 
 
-def run_processes(config: dict[str, Any], path: Path, components: Any, count: int) -> None:
-    """Runs in this process, with its ``components``, and ``count - 1`` others."""
-    from experiments import experiment
+def run_processes(config: dict[str, Any], path: Path, count: int) -> None:
+    """Runs ``config`` in ``count`` processes; this one waits for them and passes signals on."""
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher import LaunchConfig, elastic_launch
 
-    # This process keeps the store where all of them meet; nothing listens beyond this machine.
-    listening = socket.create_server((HOST, 0))
-    port = listening.getsockname()[1]
-    store = distributed.TCPStore(
-        HOST, port, count, is_master=True, wait_for_workers=False, master_listen_fd=listening.detach()
-    )
-    variables = {
-        "MASTER_ADDR": HOST,
-        "MASTER_PORT": str(port),
-        "TORCHELASTIC_USE_AGENT_STORE": "True",
-        "WORLD_SIZE": str(count),
-        "LOCAL_WORLD_SIZE": str(count),
-        "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", LOOPBACK),
-    }
-    if config["threads"] is not None:
-        variables["OMP_NUM_THREADS"] = str(config["threads"])
-    with signal_handlers({signal.SIGINT: signal.SIG_IGN}):  # until they train; this process ends them
-        others: Any = multiprocessing.start_processes(
-            run_other, (config, path, variables), nprocs=count - 1, join=False, start_method="spawn"
+    with TemporaryDirectory() as folder, forwarded_signals() as received:
+        launch = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=count,
+            run_id="run",
+            rdzv_backend="c10d",
+            rdzv_endpoint=f"{folder}/agents",
+            rdzv_configs={"store_type": "file"},
+            local_addr="localhost",
+            max_restarts=0,
+            signals_to_handle="SIGQUIT",
+            logs_specs=DefaultLogsSpecs(folder),
         )
-    try:
-        while store.add(READY, 0) < count - 1:  # one that dies before they meet would be waited for
-            others.join(0.1)
-        with environment(variables | {"RANK": "0", "LOCAL_RANK": "0"}):
-            experiment.run(config, path, components)
-    except multiprocessing.ProcessExitedException as ended:
-        raise exit_error(ended, store) from ended
-    except RuntimeError as error:  # what a collective raises when another process ends
+        # Nothing listens beyond this machine: processes meet in a file, and talk over the loopback interface.
+        variables = {
+            GROUP: f"{folder}/group",
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+            "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
+        }
+        if config["threads"] is not None:
+            variables["OMP_NUM_THREADS"] = str(config["threads"])
+        logging.disable()  # torch's lines about a process that ended
         try:
-            others.join(ENDING_SECONDS)
-        except multiprocessing.ProcessExitedException as ended:
-            raise exit_error(ended, store, getattr(error, "__notes__", ())) from error
-        raise
-    finally:
-        for process in others.processes:
-            process.kill()
-            process.join()
-        if distributed.is_initialized():
-            distributed.destroy_process_group()
+            with environment(variables):
+                errors = list(elastic_launch(launch, run_process)(config, path).values())
+        except ChildFailedError as error:
+            if received:
+                raise KeyboardInterrupt from None
+            _, failure = error.get_first_failure()
+            text = f"one ended ({failure.signal_name()}), possibly out of memory"
+            raise UserError(text, key="processes", hint=resume_hint(path)) from None
+        finally:
+            logging.disable(logging.NOTSET)
+    # Others fail when a process of their group has ended.
+    for kind in (UserError, KeyboardInterrupt, BaseException):
+        for cause in errors:
+            if isinstance(cause, kind):
+                raise cause
 
 
-def run_other(place: int, config: dict[str, Any], path: Path, variables: Mapping[str, str]) -> None:
-    """Runs one of the other processes."""
-    from experiments import building, experiment
-
-    rank = str(place + 1)
-    os.environ.update(variables, RANK=rank, LOCAL_RANK=rank)
-    store = distributed.TCPStore(HOST, int(variables["MASTER_PORT"]), is_master=False)
-    store.add(READY, 1)
+def run_process(config: dict[str, Any], path: Path) -> BaseException | None:
+    """Runs one of the processes; returns the exception that ended it."""
+    os.setpgrp()  # a terminal's Ctrl-C reaches the first process only, which passes it on
+    # Torch sends SIGINT when the first process is killed. A shell may have started that one without it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    parent = os.getppid()
     try:
         with terminations():
-            experiment.run(config, path, building.build_components(config))
-    except UserError as error:  # mostly all processes have the same one
-        store.set(ERROR, str(error))
-        sys.exit(UserError.status)
-    except KeyboardInterrupt:
-        sys.exit(130)
+            run(config, path)
+    except BaseException as error:
+        error.add_note(format_exc())
+        return error
+    finally:
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+        if os.getppid() != parent:  # it was killed, and torch would wait for it
+            os._exit(1)
+    return None
 
 
-def exit_error(
-    ended: multiprocessing.ProcessExitedException, store: distributed.TCPStore, notes: Sequence[str] = ()
-) -> BaseException:
-    """Returns the exception that ends the run because another process ended; ``notes`` say how to go on."""
-    if ended.exit_code == 130:
-        return KeyboardInterrupt()
-    if ended.exit_code == UserError.status:
-        return UserError(store.get(ERROR).decode())
-    return UserError(f"{ended}, possibly out of memory", key="processes", hint=" ".join(notes))
+@contextmanager
+def forwarded_signals() -> Iterator[list[int]]:
+    """Passes signals on to the processes that this one started, as SIGTERM; yields those received."""
+    received = list[int]()
+
+    def forward(number: int, _: object) -> None:
+        received.append(number)
+        children = multiprocessing.active_children()
+        if not children:
+            raise KeyboardInterrupt
+        if len(received) == 1:
+            print_note()
+        for child in children:
+            child.terminate()
+
+    with signal_handler(INTERRUPTS, forward):
+        yield received

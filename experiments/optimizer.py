@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -15,52 +15,37 @@ from data.errors import UserError
 from data.ranges import Below1, Positive, Weight
 from encoders.base import Encoder
 
-Start = Literal["trained", "bundled", "untrained"]  # published weights, small ones trained here, random ones
-
-
-def tables_of(modules: Iterable[nn.Module]) -> list[torch.Tensor]:
-    """Returns the embedding tables of ``modules``: matrices that are looked up row by row, not multiplied."""
-    return [inner.weight for module in modules for inner in module.modules() if isinstance(inner, nn.Embedding)]
-
-
-def start_of(encoder: Encoder) -> Start:
-    """Returns how the weights of ``encoder`` begin."""
-    if encoder.untrained:
-        return "untrained"
-    return "trained" if encoder.weights in ("pretrained", "own") else "bundled"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer(ABC):
     """Settings of an optimiser.
 
     Attributes:
-        lr: peak learning rate; None, where a subclass takes it: one of its own defaults.
+        lr: peak learning rate; None, where a subclass takes it: its rate for the initial weights.
         weight_decay: of all parameters but biases and normalisation gains (those with fewer than two axes).
     """
 
     lr: Positive | None
     weight_decay: Weight = 0.0
 
-    def rate(self, start: Start) -> tuple[float, str]:
-        """The peak learning rate of weights of the kind ``start``, and the key that sets it."""
-        assert self.lr is not None
-        return self.lr, "optimizer.lr"
+    def rate(self, encoder: Encoder) -> tuple[float, str]:
+        """Returns the peak learning rate for the initial weights of ``encoder``, and the key that sets it."""
+        key = "lr"
+        if self.lr is None:
+            published = encoder.weights in ("pretrained", "own")
+            key = "lr_untrained" if encoder.untrained else "lr_trained" if published else "lr_bundled"
+        return getattr(self, key), f"optimizer.{key}"
 
     @abstractmethod
     def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-        """torch's optimiser over parameter ``groups``."""
+        """Returns torch's optimiser over parameter ``groups``."""
 
-    def build(
-        self, parameters: Iterable[nn.Parameter], tables: Iterable[torch.Tensor] = ()
-    ) -> torch.optim.Optimizer:
-        """torch's optimiser over ``parameters``, of which ``tables`` are embeddings (see ``tables_of``)."""
-        trained = [parameter for parameter in parameters if parameter.requires_grad]
-        matrices = [parameter for parameter in trained if parameter.ndim >= 2]
-        others = [parameter for parameter in trained if parameter.ndim < 2]
-        groups = [
-            {"params": matrices, "weight_decay": self.weight_decay},
-            {"params": others, "weight_decay": 0.0},
+    def build(self, model: nn.Module, without: Collection[nn.Parameter] = ()) -> torch.optim.Optimizer:
+        """Returns torch's optimiser over the parameters of ``model`` that are trained, ``without`` some."""
+        trained = [each for each in model.parameters() if each.requires_grad and each not in without]
+        groups: list[dict[str, Any]] = [
+            {"params": [each for each in trained if each.ndim >= 2], "weight_decay": self.weight_decay},
+            {"params": [each for each in trained if each.ndim < 2], "weight_decay": 0.0},
         ]
         return self.make([group for group in groups if group["params"]])
 
@@ -77,56 +62,43 @@ class Optimizer(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moments(Optimizer):
-    """Settings of Adam and AdamW.
+class Adam(Optimizer):
+    """Adam (Kingma & Ba 2015), fused; weight decay is an L2 term of the gradient.
 
     Attributes:
-        betas, eps: as in Adam's paper.
+        betas, eps: as in the paper.
     """
 
+    implementation: ClassVar[type[torch.optim.Adam]] = torch.optim.Adam
+    lr: Positive
     betas: tuple[Below1, Below1] = (0.9, 0.999)
     eps: Positive = 1e-8
 
-
-@dataclass(frozen=True, kw_only=True)
-class Adam(Moments):
-    """Adam (Kingma & Ba 2015), fused; weight decay is an L2 term of the gradient."""
-
-    lr: Positive
-
     def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-        return torch.optim.Adam(groups, betas=self.betas, eps=self.eps, fused=True)
+        return self.implementation(groups, betas=self.betas, eps=self.eps, fused=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdamW(Moments):
+class AdamW(Adam):
     """AdamW (Loshchilov & Hutter 2019), fused.
 
     Weights decay before the update, as in torch; in the AdamW of transformers, which DeCLUTR's published program
     used, they decayed after it (a difference of order lr^2).
 
     Attributes:
-        lr: None: that of the next three which fits the weights that training begins with.
-        lr_trained, lr_bundled, lr_untrained: of published weights, of bundled ones and others that once began at
-            random here, and of random weights.
+        lr: None selects lr_trained, lr_bundled or lr_untrained by the initial weights.
+        lr_trained, lr_bundled, lr_untrained: for published weights, for bundled ones and others that were trained
+            here from random ones, and for random weights.
         correct_bias: False leaves out Adam's bias correction, as DeCLUTR's published program does:
             p <- p - lr * m / (sqrt(v) + eps), m and v uncorrected.
     """
 
-    lr: Positive | None = None
+    implementation = torch.optim.AdamW
+    lr: Positive | None = None  # type: ignore[assignment]
     lr_trained: Positive = 5e-5
     lr_bundled: Positive = 5e-4
     lr_untrained: Positive = 5e-4
     correct_bias: bool = True
-
-    def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(groups, betas=self.betas, eps=self.eps, fused=True)
-
-    def rate(self, start: Start) -> tuple[float, str]:
-        if self.lr is not None:
-            return super().rate(start)
-        key = f"lr_{start}"
-        return getattr(self, key), f"optimizer.{key}"
 
     def prepare(self, optimizer: torch.optim.Optimizer, lr: float, updates: int | None = None) -> None:
         super().prepare(optimizer, lr)
@@ -137,8 +109,7 @@ class AdamW(Moments):
         # knows t: it leaves out steps whose gradient overflowed.
         if updates is None:
             updates = next((int(state["step"]) for state in optimizer.state.values()), 0)
-        step = 1 + updates
-        c1, r2 = 1 - self.betas[0] ** step, math.sqrt(1 - self.betas[1] ** step)
+        c1, r2 = 1 - self.betas[0] ** (updates + 1), math.sqrt(1 - self.betas[1] ** (updates + 1))
         for group in optimizer.param_groups:
             group["lr"] = lr * c1 / r2
             group["eps"] = self.eps / r2
@@ -167,14 +138,12 @@ class Muon(AdamW):
         if not self.correct_bias:
             raise UserError("false is for AdamW only", key="optimizer.correct_bias")
 
-    def build(
-        self, parameters: Iterable[nn.Parameter], tables: Iterable[torch.Tensor] = ()
-    ) -> torch.optim.Optimizer:
-        trained = [parameter for parameter in parameters if parameter.requires_grad]
-        looked_up = {id(table) for table in tables}
-        matrices = [each for each in trained if each.ndim == 2 and id(each) not in looked_up]
-        multiplied = {id(matrix) for matrix in matrices}
-        others = super().build(each for each in trained if id(each) not in multiplied)
+    def build(self, model: nn.Module, without: Collection[nn.Parameter] = ()) -> torch.optim.Optimizer:
+        tables = {module.weight for module in model.modules() if isinstance(module, nn.Embedding)}
+        matrices = [
+            each for each in model.parameters() if each.requires_grad and each.ndim == 2 and each not in tables
+        ]
+        others = super().build(model, {*matrices})
         if not matrices:
             return others
         muon = torch.optim.Muon(
@@ -191,7 +160,6 @@ class _Joint(torch.optim.Optimizer):
         super().__init__([group for part in parts for group in part.param_groups], {})
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        assert closure is None
         groups = iter(self.param_groups)  # loading a state puts other dictionaries in their places
         for part in self._parts:
             part.state, part.param_groups = self.state, [next(groups) for _ in part.param_groups]

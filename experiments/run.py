@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.pop(0)  # this folder, which Python puts there
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path[0] = str(Path(__file__).resolve().parents[1])  # Python puts this folder there
 
-from experiments.command import run_command
+from experiments.command import call_with_hydra
+from experiments.config import check
 
 
 def report(paths: list[Path]) -> None:
@@ -25,7 +25,8 @@ def report(paths: list[Path]) -> None:
 
 def train(config: dict[str, Any]) -> Path:
     """Trains in a new folder, or in that of a resumed run; returns it."""
-    from experiments.run_folder import open_run_folder
+    check(config)
+    from experiments.run_folder import open_run_folder  # takes a second
 
     with open_run_folder(config) as path:
         from experiments import launch  # takes seconds
@@ -35,7 +36,7 @@ def train(config: dict[str, Any]) -> Path:
 
 
 def main() -> None:
-    run_command(train, report)
+    call_with_hydra(train, "run", report)
 
 
 if __name__ == "__main__":

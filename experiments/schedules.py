@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -17,22 +17,18 @@ class Schedule(ABC):
     Attributes:
         uses_dev_metric: whether the factor depends on dev accuracy, which is then computed after each epoch.
         stop: learning rate below which training ends.
-        extendable: whether a run may be resumed with another number of steps, because the rate of the steps before
-            does not depend on it.
     """
 
     uses_dev_metric: ClassVar[bool] = False
-    extendable: ClassVar[bool] = False
     stop = 0.0
 
     @abstractmethod
-    def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
-        """Share of the peak learning rate.
+    def factor(self, step: int, steps: int, *, epoch: int = 0, drops: int = 0) -> float:
+        """Returns the share of the peak learning rate.
 
         Args:
-            step: of 0 .. ``steps`` - 1.
-            steps: of the run.
-            examples: of a step.
+            step: number of the step, from 0.
+            steps: length of the run.
             epoch: whole passes over the corpus so far.
             drops: epochs so far after which dev accuracy did not exceed the best one before.
         """
@@ -49,17 +45,14 @@ class SlantedTriangular(Schedule):
     Attributes:
         cut: share of the steps in which the rate rises.
         ratio: of the highest to the lowest rate.
-        total: what the triangle spans, the optimiser's "steps", or the "instances" that are seen in them.
     """
 
     cut: Proportion = 0.1
     ratio: Annotated[float, Field(ge=1)] = 32.0
-    total: Literal["steps", "instances"] = "steps"
 
-    def factor(self, step: int, steps: int, examples: int, **_: int) -> float:
-        total = steps if self.total == "steps" else steps * examples
-        top = max(1, int(total * self.cut))
-        p = step / top if step < top else 1 - (step - top) / max(1, total - top)
+    def factor(self, step: int, steps: int, **_: int) -> float:
+        top = max(1, int(steps * self.cut))
+        p = step / top if step < top else 1 - (step - top) / max(1, steps - top)
         return (1 + p * (self.ratio - 1)) / self.ratio
 
 
@@ -69,7 +62,7 @@ class Linear(Schedule):
 
     warm_up: Below1 = 0.1
 
-    def factor(self, step: int, steps: int, examples: int, **_: int) -> float:
+    def factor(self, step: int, steps: int, **_: int) -> float:
         top = int(steps * self.warm_up)
         return (step + 1) / (top + 1) if step < top else (steps - step) / (steps - top)
 
@@ -86,22 +79,18 @@ class WarmupStableDecay(Schedule):
         decay: share of the steps, at the end, in which it falls.
     """
 
-    extendable: ClassVar[bool] = True
     warm_up: SizeOrZero = 500
     decay: Share = 0.2
 
-    def factor(self, step: int, steps: int, examples: int, **_: int) -> float:
+    def factor(self, step: int, steps: int, **_: int) -> float:
         falling = max(1.0, steps * self.decay)
         return min(1.0, (step + 1) / (self.warm_up + 1), (steps - step) / falling)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constant(Schedule):
     """The same learning rate throughout."""
 
-    extendable: ClassVar[bool] = True
-
-    def factor(self, step: int, steps: int, examples: int, **_: int) -> float:
+    def factor(self, step: int, steps: int, **_: int) -> float:
         return 1.0
 
 
@@ -120,5 +109,5 @@ class Annealed(Schedule):
     drop: Factor = 0.2
     stop: Weight = 1e-5
 
-    def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
+    def factor(self, step: int, steps: int, *, epoch: int = 0, drops: int = 0) -> float:
         return self.decay**epoch * self.drop**drops

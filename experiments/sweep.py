@@ -16,28 +16,30 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from joblib import cpu_count
 
 from analysis.papers.base import Run
 from analysis.papers.base import sweep as sweep
 from analysis.runs import comparable, read_run
 from analysis.senteval.records import FILE, flat_scores, read_results
 from analysis.senteval.tasks import available
-from experiments.config import EXPORT, build, check, compose, override_key, quote
-from experiments.interrupts import terminations
-from experiments.progress import Display, Row
+from data.errors import UserError, UserErrors
+from experiments.config import EXPORT, check, compose, override_key, quote
+from experiments.progress import Display
 from experiments.run_folder import ROOT
 
 SCRIPTS = ROOT / "experiments"
 LONGEST_NAME = 40
 POLL_SECONDS = 0.3
+FLOPS = "budget.flops"
 UNITS = ("steps", "tokens", "epochs", "flops")  # of a run's length: the first that is set counts
 RESERVED = ("seed", "run_dir", "resume", "evaluation")  # keys of run.py that a command with sweeps sets
 
@@ -50,18 +52,14 @@ class Evaluation:
         data: SentEval's folder.
         protocol: of all tasks.
         tasks: names.
-        probing: folder of the probing files, if they are not below ``data``.
     """
 
     data: Path
     protocol: str
     tasks: Sequence[str]
-    probing: Path | None = None
 
 
-def find_senteval(
-    data: str | None, protocol: str, tasks: Sequence[str] | None, probing: str | None = None
-) -> Evaluation | None:
+def find_senteval(data: str | None, protocol: str, tasks: Sequence[str] | None) -> Evaluation | None:
     """Returns the evaluation on SentEval's folder ``data``; None if that is None and nothing is downloaded.
 
     Its tasks are those that have files, of ``tasks`` or of all.
@@ -69,11 +67,11 @@ def find_senteval(
     Raises:
         UserError: for an unknown task, or if no task has files.
     """
-    folder, probing_folder = Path(data or ROOT / "senteval"), Path(probing) if probing else None
+    folder = Path(data or ROOT / "senteval")
     if data is None and not folder.is_dir():
         return None
-    names = [task.name for task in available(tasks, folder, probing_folder)[0]]
-    return Evaluation(folder, protocol, names, probing_folder)
+    names = [task.name for task in available(tasks, folder)[0]]
+    return Evaluation(folder, protocol, names)
 
 
 def run_name(run: Run) -> str:
@@ -98,25 +96,58 @@ def configuration(run: Run) -> dict[str, Any]:
     return _compose(tuple(text for text in run.overrides if override_key(text) != "seed")) | {"seed": run.seed}
 
 
-def describe_runs(runs: Sequence[Run]) -> str:
-    """Returns a line for each run: its name, length, and overrides that not all runs have; models are named.
+def override(runs: Sequence[Run], overrides: Sequence[str], reserved: Collection[str] = ()) -> list[Run]:
+    """Returns ``runs`` with ``overrides``, each once; ``encoder=`` also replaces their labels of the axis "model".
 
-    Nothing is built.
+    A length of runs replaces all others, but ``budget.flops`` is scaled by a figure.
+
+    Raises:
+        UserErrors: for keys that this command sets, those in ``reserved``, and those in which the runs differ.
+    """
+    values = {override_key(text): text.partition("=")[2] for text in overrides}
+    lengths = {f"budget.{unit}" for unit in UNITS}
+    distinct = {text for run in runs for single in (run, *run.members) for text in single.overrides}
+    varied = {key for key, count in Counter(map(override_key, distinct)).items() if count > 1}
+    kept = {*RESERVED, *reserved, *(varied - {"encoder", *lengths})}
+    if errors := [UserError("set by this command", key=key) for key in values.keys() & kept]:
+        raise UserErrors(errors)
+    unset = [f"{key}=null" for key in sorted(lengths - values.keys())] if lengths & values.keys() else []
+
+    def change(run: Run) -> Run:
+        scaled = [text for text in run.overrides if override_key(text) == FLOPS and FLOPS in values]
+        texts = merge(merge(run.overrides, [*unset, *overrides]), scaled) if run.overrides else ()
+        model = values.get("encoder") or run.labels.get("model", "")
+        labels = {axis: model if axis == "model" else label for axis, label in run.labels.items()}
+        return replace(run, labels=labels, overrides=tuple(texts), members=tuple(map(change, run.members)))
+
+    changed = [change(run) for run in runs]
+    return [run for number, run in enumerate(changed) if run not in changed[:number]]
+
+
+def merge(overrides: Iterable[str], more: Sequence[str]) -> list[str]:
+    """Returns ``overrides`` followed by ``more``, without those that ``more`` replaces.
+
+    A choice of a group in ``more`` (encoder=...) also replaces earlier keys below it (encoder.hidden=...).
+    """
+    keys = {override_key(text) for text in more}
+    kept = [(text, override_key(text)) for text in overrides]
+    return [*(text for text, key in kept if keys.isdisjoint([key, key.partition(".")[0]])), *more]
+
+
+def print_runs(runs: Sequence[Run]) -> None:
+    """Prints a line for each run: its name, length and overrides; models are named. Nothing is built.
+
+    Raises:
+        UserError: if the configuration of the first run is wrong.
     """
     singles = {run_name(run): run for joined in runs for run in joined.members or (joined,)}
-    trained = [run.overrides for run in singles.values() if not run.model]
-    lines = []
+    for run in [run for run in singles.values() if run.overrides][:1]:
+        check(configuration(run))
     for name, run in singles.items():
-        length = "evaluated only" if run.model else describe_length(configuration(run)["budget"])
-        differing = [text for text in run.overrides if not all(text in texts for texts in trained)]
-        differing += [f"model={run.model}", *run.evaluation] if run.model else []
-        lines.append(f"{name:<{LONGEST_NAME}}  {length:<16}  {' '.join(differing)}".rstrip())
-    return "\n".join(lines)
-
-
-def describe_length(budget: Mapping[str, Any]) -> str:
-    """Returns the length of a run: "400,000 tokens"."""
-    return next(f"{budget[unit]:,.12g} {unit}" for unit in UNITS if budget.get(unit) is not None)
+        budget = {} if run.model else configuration(run)["budget"]
+        lengths = [f"{budget[unit]:,.12g} {unit}" for unit in UNITS if budget.get(unit) is not None]
+        texts = [f"model={run.model}", *run.evaluation] if run.model else run.overrides
+        print(f"{name:<{LONGEST_NAME}}  {[*lengths, 'evaluated only'][0]:<16}  {' '.join(texts)}")
 
 
 def complete(
@@ -143,43 +174,39 @@ def complete(
         UserError: if the configuration of the first run is wrong.
         KeyboardInterrupt: with a message, when all subprocesses have stopped.
     """
-    start = partial(_run_scripts, folder=folder, limit=jobs or _room(threads), threads=threads)
-    singles = [member for run in runs for member in run.members or (run,)]
-    if senteval is None:
-        singles = [run for run in singles if not run.model]
-        runs = [*{(run_name(run), run.evaluation): run for run in singles}.values()]  # rows may share members
-    trained = {run_name(run): run for run in singles if not run.model}
-    missing = {name: run for name, run in trained.items() if not (folder / name / EXPORT).is_dir()}
-    for run in [*missing.values()][:1]:
-        config = configuration(run)
-        check(config)
-        for group in ("corpus", "objective"):
-            build(config[group], group)
-    trainings = {}
-    for name, run in missing.items():
+    if jobs is None:
+        import torch  # takes seconds
+
+        jobs = 1 if torch.cuda.is_available() else max(1, cpu_count() // threads)
+    start = partial(_run_scripts, folder=folder, limit=jobs, threads=threads)
+    singles = [single for run in runs for single in run.members or (run,) if not single.model]
+    trained = {run_name(run): run for run in singles}
+    if senteval is None:  # rows may share members
+        runs = [*{run_name(run): run for run in singles if not run.evaluation}.values()]
+    trainings = dict[str, list[str]]()
+    for name, run in trained.items():
         path = quote(folder / name)
-        begin = [*run.overrides, "evaluation=quick", f"run_dir={path}"]
-        resume = (folder / name / "config.yaml").exists()
-        trainings[name] = ["run.py", *([f"resume={path}"] if resume else begin)]
+        if not (folder / name / EXPORT).is_dir():
+            if not trainings:
+                check(configuration(run))
+            begun = (folder / name / "config.yaml").exists()
+            keys = [f"resume={path}"] if begun else [*run.overrides, "evaluation=quick", f"run_dir={path}"]
+            trainings[name] = ["run.py", *keys]
     failed = start("training", trainings)
-    if senteval is not None:
-        device = {
-            text for run in trained.values() for text in run.overrides if override_key(text) in ("device", "cache")
-        }
-        evaluations = {}
-        for run in runs:
-            members, out = [run_name(member) for member in run.members or (run,)], _results(run, folder, senteval)
-            if failed.keys().isdisjoint(members) and not {*senteval.tasks} <= {*_read_scores(out)}:
-                model = run.model or "+".join(str(folder / member) for member in members)
-                values = {"model": model, "out": out, **vars(senteval)}
-                arguments = [f"{key}={quote(value)}" for key, value in values.items() if value is not None]
-                evaluations[f"SentEval {out.relative_to(folder)}"] = [
-                    "evaluate.py",
-                    *device,
-                    *run.evaluation,
-                    *arguments,
-                ]
-        failed |= start("evaluation", evaluations)
+    device = {
+        text for run in trained.values() for text in run.overrides if override_key(text) in ("device", "cache")
+    }
+    evaluations = dict[str, list[str]]()
+    for run in runs if senteval else ():
+        assert senteval is not None
+        members, out = [run_name(member) for member in run.members or (run,)], _results(run, folder, senteval)
+        if failed.keys().isdisjoint(members) and not {*senteval.tasks} <= {*_read_scores(out)}:
+            model = run.model or "+".join(str(folder / member) for member in members)
+            values = {"model": model, "out": out, **vars(senteval)}
+            arguments = [f"{key}={quote(value)}" for key, value in values.items() if value is not None]
+            name = f"SentEval {out.relative_to(folder)}"
+            evaluations[name] = ["evaluate.py", *device, *run.evaluation, *arguments]
+    failed |= start("evaluation", evaluations)
     frame = _collect(runs, folder, senteval)
     frame.attrs["failed"] = failed
     return frame
@@ -193,7 +220,7 @@ def _run_scripts(
     Args:
         title: of the progress display.
         jobs: script and arguments by name.
-        folder: of the logs, and of run folders with the jobs' names.
+        folder: of the logs.
         limit: jobs at a time.
         threads: of each job.
 
@@ -203,7 +230,7 @@ def _run_scripts(
     waiting, running, failed = [*jobs], dict[str, subprocess.Popen[bytes]](), dict[str, str]()
     logs = {name: folder / "logs" / f"{name.replace('/', '-')}.log" for name in jobs}
     display = Display()
-    with terminations(), display.rows() as show:
+    with display.bar(title) as show:
         try:
             while waiting or running:
                 while waiting and len(running) < limit:
@@ -223,10 +250,8 @@ def _run_scripts(
                     if status := running.pop(name).returncode:
                         line = logs[name].read_text(errors="replace").strip().rpartition("\n")[2]
                         failed[name] = f"killed by signal {-status}" if status < 0 else line
-                        display.say(f"failed: {name}: {failed[name]}", style="red")
-                shares = {name: _trained_share(folder / name) for name in running}
-                done = len(jobs) - len(waiting) - len(running) + sum(shares.values())
-                show([Row(title, done / len(jobs)), *(Row(name, share) for name, share in shares.items())])
+                        display.say(f"failed: {name}: {failed[name]}")
+                show(1 - (len(waiting) + len(running)) / len(jobs), ", ".join(running))
                 time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
             for process in running.values():
@@ -248,9 +273,9 @@ def _collect(runs: Sequence[Run], folder: Path, senteval: Evaluation | None) -> 
     for run in runs:
         path = folder / run_name(run)
         results = _results(run, folder, senteval) if senteval else folder
-        row: dict[str, Any] = {**run.labels, "seed": run.seed, "run": path.name, "weights": "", "tokens": 0}
-        row["results"] = str(results)
-        scores = flat_scores(_read_scores(results)) if senteval else {}
+        row: dict[str, Any] = {**run.labels, "seed": run.seed, "run": path.name, "results": str(results)}
+        row |= {"weights": "", "tokens": 0}
+        scores = flat_scores(_read_scores(results))
         if (path / EXPORT).is_dir():
             facts = read_run(path)
             row |= {key: facts[key] for key in ("weights", "tokens")}
@@ -262,21 +287,6 @@ def _collect(runs: Sequence[Run], folder: Path, senteval: Evaluation | None) -> 
 
 def _read_scores(folder: Path) -> Mapping[str, Any]:
     return read_results(folder).tasks if (folder / FILE).exists() else {}
-
-
-def _room(threads: int) -> int:
-    import torch
-
-    from data.environment import cores
-
-    return 1 if torch.cuda.is_available() else max(1, cores() // threads)
-
-
-def _trained_share(folder: Path) -> float:
-    with suppress(Exception):  # nothing is written yet, or half a line
-        last = json.loads((folder / "timings.jsonl").read_text().splitlines()[-1])
-        return float(last["step"] / last["steps"])
-    return 0.0
 
 
 _compose = cache(compose)

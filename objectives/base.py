@@ -21,7 +21,6 @@ from torch import Tensor, nn
 
 from data.batch import Batch
 from data.errors import UnfitError, rename_keys
-from data.loader import Units
 from data.sources.base import Part, Source
 from data.store import Selection, TokenTable
 from data.token_format import TokenFormat
@@ -79,14 +78,14 @@ class Corpus:
         store: the text in ``requirements.unit``s, tokenised by the encoder's tokenizer.
         tokenizer: the encoder's tokenizer.
         cache: folder for vocabularies and token stores.
-        progress: callback for long work, called with (description, units done, total or None).
+        progress: callback for long work, called with (description, units done).
     """
 
     source: Source
     store: TokenTable
     tokenizer: Any
     cache: Path
-    progress: Callable[[str, float, float | None], None] = lambda what, done, total: None
+    progress: Callable[[str, float], object] = lambda what, done: None
 
 
 class TaskData(NamedTuple):
@@ -101,7 +100,7 @@ class TaskData(NamedTuple):
         least: fewest examples of a batch with a loss.
     """
 
-    units: Units
+    units: Any
     train: Selection
     dev: Selection
     lengths: np.ndarray | None = None

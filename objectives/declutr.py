@@ -89,9 +89,10 @@ class Declutr(Objective):
             encoder's positions is cut at its end.
         anchor_beta, positive_beta: (alpha, beta) of the distributions of span lengths.
         gap: smallest distance in tokens between the starts of two anchors; None: 2 * max_length (the first version
-            of the paper: max_length).
+            of the paper: max_length). At least max_length - min_length: else a span could pass the document's end.
         anchors: placement of anchors, "uniform" over all that keep the gap, or "grid" as in the published program.
-        strategy: placement of positives: "all", "adjacent" or "subsuming".
+        strategy: placement of positives: "all" (near the anchor or in it), "adjacent" (touching it on either side)
+            or "subsuming" (inside the anchor, which subsumes them).
         min_tokens: fewest tokens of a usable document, if more than the spans need (the paper: 2048).
         temperature: temperature of NT-Xent.
         reduction: "mean" or "sum" of NT-Xent over the vectors.
@@ -100,7 +101,7 @@ class Declutr(Objective):
         mlm_probability: probability of a token to be selected for MLM.
         projection: settings of a projection head (a ``Projection`` or its arguments); None: no head.
         memory_bank: M, number of embeddings of earlier steps that serve as further negatives; 0: none.
-        cache_chunk: largest number of tokens, padding included, of a chunk of spans (gradient caching; Gao et
+        cache_chunk: largest number of tokens, padding included, of a chunk of spans (gradient caching; L. Gao et
             al. 2021). Only one chunk's activations are in memory: each chunk is embedded without a graph, and
             again in the backward pass with the same random state. The gradient is exact. None: no caching.
         length_groups: number of sub-batches of spans of similar length in which the encoder runs, to avoid

@@ -34,8 +34,8 @@ class NSP(SegmentPairs):
 
     def places(self, store: TokenTable, part: Part, tokens: int) -> Selection:
         if self.published:
-            return select(store, part, others=True)
-        return select(store, part, before=True, tokens=tokens - 1, others=True)
+            return select(store, part, two_documents=True)
+        return select(store, part, before=True, tokens=tokens - 1, two_documents=True)
 
     def pair(self, place: Place, room: int, rng: np.random.Generator) -> SegmentPair:
         segments = published_segments if self.published else next_segments

@@ -106,7 +106,7 @@ class SegmentPairs(Objective):
     def build(self, encoder: Encoder) -> None:
         """Adds the classifier, and the encoder's pooler if it lacks one."""
         encoder.add_pooler()
-        self.head = nn.Linear(encoder.sequence_dimension, 2)
+        self.head = nn.Linear(encoder.state_dimension, 2)
 
     def _room(self, format: TokenFormat) -> int:
         """Returns the most content tokens of a pair."""

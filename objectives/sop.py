@@ -28,7 +28,7 @@ class SOP(SegmentPairs):
 }"""  # noqa: E501
 
     def places(self, store: TokenTable, part: Part, tokens: int) -> Selection:
-        return select(store, part, behind=1)
+        return select(store, part, min_tokens_after=1)
 
     def pair(self, place: Place, room: int, rng: np.random.Generator) -> SegmentPair:
         return ordered_segments(place, room, rng, self.short)

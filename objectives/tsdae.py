@@ -93,7 +93,7 @@ class TSDAE(Objective):
         """
         from encoders.transformer import Transformer  # here, as transformers takes seconds to import
 
-        self.begins = words.beginnings(encoder.tokenizer)
+        self.begins = words.word_start_mask(encoder.tokenizer)
         if isinstance(encoder, Transformer):
             with contextlib.suppress(UnfitError):
                 self.decoder = TiedDecoder(encoder)

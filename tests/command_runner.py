@@ -1,4 +1,4 @@
-"""Runs the suite's commands inside the test process, with a time limit, and takes snapshots of folders."""
+"""Runs the suite's commands inside the test process and takes snapshots of folders."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import hashlib
 import importlib
 import io
 import os
-import signal
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from types import FrameType
 from typing import NamedTuple
-
-SECONDS = 60  # a longer command is interrupted as hanging
 
 
 class Outcome(NamedTuple):
@@ -37,23 +33,26 @@ class Outcome(NamedTuple):
         return self.status == 2 and len(lines) == 1 and all(part in lines[0] for part in parts)
 
 
-def run_command(module: str, *arguments: str, folder: Path, seconds: int = SECONDS) -> Outcome:
+def run_command(module: str, *arguments: str, folder: Path) -> Outcome:
     """Runs the command in ``module`` ("experiments.run") from within ``folder``.
 
     Args:
         module: dotted name of a module with a function ``main`` that reads ``sys.argv``.
         arguments: of the command line.
         folder: working directory.
-        seconds: time limit, after which the command is interrupted with a traceback.
     """
-    main = importlib.import_module(module).main
+    return run_main(importlib.import_module(module).main, *arguments, folder=folder)
+
+
+def run_main(main: Callable[[], int | None], *arguments: str, folder: Path) -> Outcome:
+    """Runs a function that reads ``sys.argv`` from within ``folder``."""
     out, err = io.StringIO(), io.StringIO()
     old_arguments, old_folder = sys.argv, Path.cwd()
-    sys.argv = [module.replace(".", "/") + ".py", *arguments]
+    sys.argv = ["command.py", *arguments]
     os.chdir(folder)
     status: int | None = 0
     try:
-        with redirect_stdout(out), redirect_stderr(err), _limit(seconds):
+        with redirect_stdout(out), redirect_stderr(err):
             status = main() or 0
     except SystemExit as end:
         if isinstance(end.code, str):
@@ -81,17 +80,3 @@ def snapshot(root: Path, *, without: Path | None = None) -> dict[str, str]:
         else:
             entries[str(path)] = "folder"
     return entries
-
-
-@contextmanager
-def _limit(seconds: int) -> Iterator[None]:
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"The command took more than {seconds} s.")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)

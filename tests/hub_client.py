@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from huggingface_hub import close_session, constants, hf_api
 from transformers.utils import hub as transformers_hub
 
-from experiments import experiment
+from experiments import report
 from tests import hub_server
 from tests.command_runner import Outcome, run_command
 from tests.experiments import tiny
 
 NOWHERE = "http://127.0.0.1:9"
-TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
 
-@contextmanager
-def connected(cache: Path, patch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub]:
-    """Serves an empty local hub to this process, which caches in the folder ``cache``.
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub]:
+    """Serves an empty local hub to this process, with a cache of its own, during a test.
 
     The libraries have read their environment at import, so their constants are patched. Runs draw no figures.
     """
     from datasets import config  # imported here because it takes a second
 
+    cache, patch = tmp_path / "cache", monkeypatch
     with hub_server.serve() as hub:
-        for name in TOKENS:
+        for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
             patch.delenv(name, raising=False)
         patch.setenv("no_proxy", "127.0.0.1,localhost")
         patch.setattr(constants, "ENDPOINT", hub.endpoint)
@@ -44,23 +42,9 @@ def connected(cache: Path, patch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub
         patch.setattr(config, "HF_ENDPOINT", hub.endpoint)
         patch.setattr(config, "HF_DATASETS_CACHE", cache / "datasets")
         patch.setattr(config, "USE_PARQUET_EXPORT", False)  # it is on another server
-        patch.setattr(experiment.run_figure, "draw", lambda folder: [folder / "none.png"])
+        patch.setattr(report.run_figure, "draw", lambda folder: [folder / "none.png"])
         close_session()  # an open session may have read a proxy
         yield hub
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub]:
-    """Serves an empty local hub, with a cache of its own, during a test."""
-    with connected(tmp_path / "cache", monkeypatch) as hub:
-        yield hub
-
-
-def environment(hub: hub_server.Hub, home: Path) -> dict[str, str]:
-    """Returns the environment of a process that uses ``hub``."""
-    inherited = {name: value for name, value in os.environ.items() if name not in (*TOKENS, "HF_HUB_OFFLINE")}
-    added = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
-    return inherited | added | {"no_proxy": "127.0.0.1,localhost"}
 
 
 def run(folder: Path, *more: str) -> Outcome:

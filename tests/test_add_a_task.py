@@ -50,16 +50,7 @@ def test_the_command_on_the_page_evaluates_the_task(task: None, tmp_path: Path) 
 
 
 def test_the_test_on_the_page_passes_the_lint() -> None:
-    for command in (["check"], ["format", "--check"]):
-        arguments = [
-            sys.executable,
-            "-m",
-            "ruff",
-            *command,
-            "--no-cache",
-            "--stdin-filename",
-            "tests/test_mine.py",
-            "-",
-        ]
-        done = subprocess.run(arguments, input=TEST, cwd=ROOT, capture_output=True, text=True)
+    for command in ("check", "format --check"):
+        line = f"{sys.executable} -m ruff {command} --no-cache --stdin-filename tests/test_mine.py -"
+        done = subprocess.run(line.split(), input=TEST, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout

@@ -6,7 +6,6 @@ import doctest
 import json
 import math
 import os
-import random
 import re
 import shlex
 import shutil
@@ -15,6 +14,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.checks import pairs
+from tests.experiments import tiny
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -25,17 +27,10 @@ GROUPS = ("objective", "encoder")
 NAMES = ("an-objective", "an-encoder")  # of add-a-task: tests/test_add_a_task.py
 PAGES = {name: (DOCS / f"add-{name}.md").read_text(encoding="utf-8") for name in NAMES}
 FILE = re.compile(r"^\*\*`([^`\n]+)`\*\*\n\n```\w+\n(.*?)^```$", re.M | re.S)
+FILES = [file for page in PAGES.values() for file in FILE.findall(page)]
 COMMANDS = {
     name: re.findall(r"^    ((?:python|pytest) .+)$", FILE.sub("", page), re.M) for name, page in PAGES.items()
 }
-
-
-def apply(text: str, diff: str) -> str:
-    """Returns ``text`` with the lines that ``diff`` adds, each group after its preceding line."""
-    for before, lines in re.findall(r"^ (.+)\n((?:\+.+\n)+)", diff, re.M):
-        assert text.count(f"{before}\n") == 1, before
-        text = text.replace(f"{before}\n", f"{before}\n" + re.sub(r"^\+", "", lines, flags=re.M))
-    return text
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +41,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / package, tree / package)  # with compiled code, which takes half a minute to compile
     for name in ("pyproject.toml", "setup.cfg"):
         shutil.copy(ROOT / name, tree)
-    for name, text in (file for page in PAGES.values() for file in FILE.findall(page)):
-        path = tree / name
-        path.write_text(apply(path.read_text(encoding="utf-8"), text) if path.exists() else text, encoding="utf-8")
-    rng = random.Random(0)
-    words = [f"{a}{b}" for a in ("ba", "ke", "li", "mo", "nu", "ra") for b in "dfgklmnrst"]
-    with (tree / "corpus.jsonl").open("w") as lines:
-        for _ in range(80):
-            sentences = [" ".join(rng.choices(words, k=rng.randint(6, 14))).capitalize() + "." for _ in range(40)]
-            lines.write(json.dumps({"text": " ".join(sentences)}) + "\n")
+    for name, text in FILES:
+        (tree / name).write_text(text, encoding="utf-8")
+    pairs.write_files(tree)
     return tree
 
 
@@ -104,10 +93,9 @@ def test_pages_name_files_that_exist(source: Path) -> None:
 
 def test_the_readmes_example_prints_what_it_shows() -> None:
     [session] = re.findall(r"^```pycon\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
-    messages: list[str] = []
     example = doctest.DocTestParser().get_doctest(session, {}, "README", "README.md", 0)
-    assert example.examples
-    assert doctest.DocTestRunner(verbose=False).run(example, out=messages.append).failed == 0, "".join(messages)
+    results = doctest.DocTestRunner(verbose=False).run(example)
+    assert results.attempted and not results.failed
 
 
 def test_the_tests_on_the_pages_and_the_suites_own_pass(tree: Path) -> None:
@@ -122,7 +110,7 @@ def test_help_names_the_new_objective_and_encoder(tree: Path) -> None:
 
 
 def test_the_files_on_the_pages_pass_the_lint(tree: Path) -> None:
-    files = [name for page in PAGES.values() for name, _ in FILE.findall(page) if name.endswith(".py")]
+    files = [name for name, _ in FILES if name.endswith(".py")]
     for command in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *command, *files], cwd=tree, capture_output=True, text=True
@@ -135,12 +123,13 @@ def test_the_files_on_the_pages_pass_the_lint(tree: Path) -> None:
 def test_the_command_on_the_page_trains(group: str, tree: Path) -> None:
     """The command, run on a small corpus, writes a model, and the loss falls."""
     run = tree / f"run-{group}"
-    small = ["corpus=text", f"corpus.path={tree / 'corpus.jsonl'}", "corpus.dev_fraction=0.2", "dev_batches=1"]
+    small = [
+        "corpus=text", f"corpus.path={tree / 'corpus.jsonl'}", "corpus.dev_fraction=0.2", "budget.documents=4",
+        "budget.sentences=8", "budget.min_span=4", "budget.max_span=8", "budget.min_tokens=null", "dev_batches=1",
+    ]  # fmt: skip
     follow(COMMANDS[f"an-{group}"][1], tree, *small, "threads=1", "device=cpu", "cache=cache", f"run_dir={run}")
-    losses = [json.loads(line).get("loss") for line in (run / "metrics.jsonl").read_text().splitlines()]
-    steps = [loss for loss in losses if loss is not None]
-    assert len(steps) == 20 and all(map(math.isfinite, steps))
-    assert sum(steps[-5:]) < sum(steps[:5])
+    steps = [line["loss"] for line in tiny.metrics(run) if "loss" in line]
+    assert len(steps) == 20 and all(map(math.isfinite, steps)) and sum(steps[-5:]) < sum(steps[:5])
     assert {"start", "trained"} <= set(json.loads((run / "quick.json").read_text()))
     assert (run / "encoder" / "encoder.json").is_file()
 

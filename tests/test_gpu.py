@@ -11,14 +11,13 @@ layers included, as TF32 is off). In bf16, with 8 significant bits, a loss may d
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import math
 import os
 import shutil
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pytest
@@ -31,34 +30,30 @@ from analysis.senteval.classifiers.selection import stratified
 from analysis.senteval.classifiers.training import Fits, fit_many
 from analysis.senteval.protocols import Classifier
 from data.batch import Batch
-from encoders import inference
 from encoders.base import Encoder
-from encoders.kernels import PRECISIONS, float32_products
-from experiments import building, experiment, processes
+from encoders.kernels import Precision, float32_products
+from experiments import checkpoint
 from experiments.optimizer import AdamW
-from experiments.progress import Display
-from experiments.settings import Settings
 from objectives.base import Objective
 from objectives.declutr import Declutr
 from tests.analysis.senteval.classifiers.test_retrieval import captioned
+from tests.checks.pairs import OBJECTIVES, is_impossible, open_parts
 from tests.encoders.models import tiny as tiny_transformer
 from tests.experiments import tiny
-from tests.test_interchange import OBJECTIVES, SENTENCES, folder, is_impossible, overrides
+from tests.objectives.gradients import sample_batch
+from tests.test_interchange import SENTENCES
 from tests.tiny_encoder import documents
 
-__all__ = ["folder"]
 DEVICE = os.environ.get("TESTED_DEVICE", "cuda")
 if DEVICE == "cuda" and not torch.cuda.is_available():
     pytest.skip("there is no GPU", allow_module_level=True)
 
-ENCODERS = ("bundled", "bilstm_max", "gru")
 PAIRS = [
-    (objective, task, encoder)
-    for objective, task in OBJECTIVES
-    for encoder in (*ENCODERS, *(["lstm"] if objective == "language_model" else []))
-    if not is_impossible(objective, task, encoder)
+    (objective, encoder)
+    for objective in OBJECTIVES
+    for encoder in (("lstm",) if objective == "language_model" else ("bundled", "bilstm_max", "gru"))
+    if not is_impossible(objective, encoder)
 ]
-FURTHER = {"declutr": ["objective.memory_bank=16", "objective.projection={width: 4}"]}
 
 
 def low_precision(encoder: Encoder) -> torch.dtype:
@@ -75,12 +70,8 @@ class Built(NamedTuple):
     batches: list[Batch]
 
 
-def build(objective: str, task: str | None, encoder: str, folder: Path) -> Built:
-    config = tiny.check([*overrides(objective, task, encoder, folder), *FURTHER.get(objective, [])])
-    settings = Settings.of(config)
-    display = Display(shown=False)
-    components, accelerator = building.build_components(config), processes.start_processes(settings)
-    parts = building.build_parts(config, components, settings, accelerator, display, None)
+def build(objective: str, encoder: str, folder: Path) -> Built:
+    parts = open_parts(folder, objective, encoder)
     batches = [parts.batches("train", 1).batch(step) for step in range(3)]
     return Built(parts.encoder.train(), parts.objective.train(), batches)
 
@@ -110,13 +101,9 @@ def step(
     return float(loss.detach()), torch.cat([gradient.flatten().float().cpu() for gradient in gradients])
 
 
-def copied(parts: Built) -> Built:
-    return Built(*copy.deepcopy((parts.encoder, parts.objective)), parts.batches)
-
-
-def copied_to_device(parts: Built) -> Built:
-    encoder, objective, batches = copied(parts)
-    return Built(encoder.to(DEVICE), objective.to(DEVICE), batches)
+def copied_to(device: str, parts: Built) -> Built:
+    encoder, objective = copy.deepcopy((parts.encoder, parts.objective))
+    return Built(encoder.to(device), objective.to(device), parts.batches)
 
 
 def error(found: torch.Tensor, expected: torch.Tensor) -> float:
@@ -124,13 +111,13 @@ def error(found: torch.Tensor, expected: torch.Tensor) -> float:
     return float((found - expected).norm() / expected.norm())
 
 
-@pytest.mark.parametrize(("objective", "task", "encoder"), PAIRS)
-def test_a_step_equals_that_of_a_cpu(objective: str, task: str | None, encoder: str, folder: Path) -> None:
-    on_cpu = build(objective, task, encoder, folder)
+@pytest.mark.parametrize(("objective", "encoder"), PAIRS)
+def test_a_step_equals_that_of_a_cpu(objective: str, encoder: str, small_files: Path) -> None:
+    on_cpu = build(objective, encoder, small_files)
     without_dropout(on_cpu.encoder, on_cpu.objective)
     step(on_cpu, on_cpu.batches[0], "cpu")
-    on_device = copied_to_device(on_cpu)
-    exact = copied(on_cpu)
+    on_device = copied_to(DEVICE, on_cpu)
+    exact = copied_to("cpu", on_cpu)
     exact.encoder.double()
     exact.objective.double()
     for batch in on_cpu.batches[1:]:
@@ -144,29 +131,21 @@ def test_a_step_equals_that_of_a_cpu(objective: str, task: str | None, encoder: 
     np.testing.assert_allclose(on_device.encoder.encode(SENTENCES), on_cpu.encoder.encode(SENTENCES), atol=1e-4)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", get_args(Precision))
 def test_vectors_equal_those_of_a_cpu(precision: Any) -> None:
     encoder = tiny_transformer()
     expected = encoder.encode(SENTENCES * 20, batch_tokens=64)
     encoder.to(DEVICE)
     if precision == "tf32" and DEVICE == "cpu":
         pytest.skip("a CPU has no such precision")
-    encoder.encode_in(precision)
+    encoder.precision = precision
     found = encoder.encode(SENTENCES * 20, batch_tokens=64)
     bound = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 0.03}[precision]
     assert error(torch.from_numpy(found), torch.from_numpy(expected)) < bound
 
 
-def test_pieces_of_sentences_do_not_change_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = tiny_transformer().to(DEVICE)
-    expected = encoder.encode(SENTENCES * 20)
-    monkeypatch.setattr(inference, "PIECE", 7)
-    np.testing.assert_allclose(encoder.encode(SENTENCES * 20), expected, atol=1e-5)
-
-
 CLASSIFIERS = {
     "linear": Classifier(),
-    "hidden": Classifier(hidden=20),
     "dropout": Classifier(hidden=20, layers=2, dropout=0.3),
     "rmsprop": Classifier(hidden=20, optimizer="rmsprop"),
 }
@@ -197,35 +176,33 @@ def test_retrieval_equals_that_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None
     assert sides_on_device[0][2] == pytest.approx(sides[0][2], abs=2)
 
 
-def no_waits() -> AbstractContextManager[Any]:
-    """Raises a RuntimeError inside the context wherever the host waits for the GPU."""
-    return _no_waits() if DEVICE == "cuda" else contextlib.nullcontext()
+def set_reaction_to_waits(mode: str) -> None:
+    """Sets whether a RuntimeError is raised ("error") wherever the host waits for the GPU."""
+    if DEVICE == "cuda":
+        torch.cuda.set_sync_debug_mode(mode)
 
 
-@contextlib.contextmanager
-def _no_waits() -> Any:
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        yield
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
+@pytest.fixture(autouse=True)
+def may_wait() -> Iterator[None]:
+    yield
+    set_reaction_to_waits("default")
 
 
-@pytest.mark.parametrize(("objective", "task", "encoder"), PAIRS)
-def test_no_step_waits_for_the_device(objective: str, task: str | None, encoder: str, folder: Path) -> None:
-    on_device = copied_to_device(build(objective, task, encoder, folder))
+@pytest.mark.parametrize(("objective", "encoder"), PAIRS)
+def test_no_step_waits_for_the_device(objective: str, encoder: str, small_files: Path) -> None:
+    on_device = copied_to(DEVICE, build(objective, encoder, small_files))
     settings, dtype = AdamW(lr=1e-3, correct_bias=False), low_precision(on_device.encoder)
-    parameters = [*on_device.encoder.parameters(), *on_device.objective.parameters()]
-    optimizer = settings.build(parameters)
+    model = torch.nn.ModuleList([on_device.encoder, on_device.objective])
+    optimizer = settings.build(model)
     for number, batch in enumerate(on_device.batches):
-        with no_waits() if number else contextlib.nullcontext():  # the first step allocates
-            settings.prepare(optimizer, 1e-3, number)
-            with torch.autocast(DEVICE, dtype, enabled=dtype != torch.float32):
-                loss = on_device.objective.loss(on_device.encoder, batch.to(DEVICE)).total
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
+        set_reaction_to_waits("error" if number else "default")  # the first step allocates
+        settings.prepare(optimizer, 1e-3, number)
+        with torch.autocast(DEVICE, dtype, enabled=dtype != torch.float32):
+            loss = on_device.objective.loss(on_device.encoder, batch.to(DEVICE)).total
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
     assert math.isfinite(float(loss.detach()))
 
 
@@ -235,11 +212,8 @@ def build_declutr(**settings: Any) -> Built:
     objective = Declutr(batch_size=6, min_length=4, max_length=24, **settings)
     objective.build(encoder)
     contents = [document % (encoder.format.vocab_size - 5) + 5 for document in documents(6, 200)]
-    rng = np.random.default_rng(0)
-    batch = objective.collate(
-        [objective.sample(content, encoder.format, rng) for content in contents], encoder.format
-    )
-    return copied_to_device(Built(encoder, objective.train(), [batch]))
+    batch = sample_batch(objective, contents, encoder.format)
+    return copied_to(DEVICE, Built(encoder, objective.train(), [batch]))
 
 
 def test_gradient_caching_keeps_the_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +240,7 @@ def test_packed_rows_equal_padded_ones(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiment.checkpoint, "finish", lambda root: None)  # lets a finished run be resumed
+    monkeypatch.setattr(checkpoint, "finish", lambda root: None)  # lets a finished run be resumed
     complete = tiny.run(
         tmp_path, f"device={DEVICE}", "checkpoint.every=4", "objective.memory_bank=8", "log_every=1"
     )
@@ -276,9 +250,3 @@ def test_a_run_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.M
     tiny.train(tiny.check([f"resume={run}", f"device={DEVICE}", f"cache={tmp_path / 'cache'}"]))
     for found, expected in zip(tiny.metrics(run), tiny.metrics(complete), strict=True):
         assert found == pytest.approx(expected, rel=1e-2, abs=1e-4)
-
-
-def test_workers_do_not_change_a_run(tmp_path: Path) -> None:
-    runs = [tiny.run(tmp_path, f"device={DEVICE}", "precision=fp32", f"workers={count}") for count in (0, 2)]
-    for without_workers, with_workers in zip(*map(tiny.metrics, runs), strict=True):
-        assert without_workers == pytest.approx(with_workers, rel=1e-3, abs=1e-5)

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,22 +18,27 @@ CONSTRAINTS = ROOT / "requirements/constraints.txt"
 COMPARE = {">=": operator.ge, "<": operator.lt, "==": operator.eq}
 
 
-def requirements() -> list[str]:
-    """Returns the requirements in setup.cfg, extras included."""
+@cache
+def setup() -> configparser.ConfigParser:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg", encoding="utf-8")
-    blocks = [config["options"]["install_requires"], *config["options.extras_require"].values()]
-    return sorted({line for block in blocks for line in block.split("\n") if line})
+    return config
 
 
-def pins() -> dict[str, str]:
-    """Returns the pinned versions by normalised name."""
-    lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines()
-    return {normal(name): version for name, _, version in (line.partition("==") for line in lines) if version}
+def requirements(*extras: str) -> list[str]:
+    """Returns the requirements in setup.cfg of ``extras``, among them "install", or of all."""
+    blocks = {"install": setup()["options"]["install_requires"], **setup()["options.extras_require"]}
+    return sorted({line for name in extras or blocks for line in blocks[name].split("\n") if line})
 
 
 def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+PINS = {
+    normal(name): version
+    for name, version in re.findall(r"^(.+)==(.+)$", CONSTRAINTS.read_text(encoding="utf-8"), re.M)
+}
 
 
 def numbers(version: str) -> list[int]:
@@ -42,71 +48,69 @@ def numbers(version: str) -> list[int]:
 @pytest.mark.parametrize("requirement", requirements())
 def test_the_pinned_version_is_in_the_range(requirement: str) -> None:
     name, bounds = re.fullmatch(r"([\w.-]+?)((?:>=|==|<).+)", requirement).groups()  # type: ignore[union-attr]
-    pinned = numbers(pins()[normal(name)])
+    pinned = numbers(PINS[normal(name)])
     for bound in bounds.split(","):
         sign, version = re.fullmatch(r"(>=|==|<)([\w.]+)", bound).groups()  # type: ignore[union-attr]
         assert COMPARE[sign](pinned, numbers(version)), f"{name}: {pinned} is not {bound}"
 
 
 def test_supported_pythons_match_the_readme() -> None:
-    config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg", encoding="utf-8")
-    versions = re.findall(r"Python :: (\S+)", config["metadata"]["classifiers"])
+    versions = re.findall(r"Python :: (\S+)", setup()["metadata"]["classifiers"])
     text = f"Python {versions[0]} or later (tested on {', '.join(versions[:-1])} and {versions[-1]})"
     assert text in (ROOT / "README.md").read_text(encoding="utf-8")
-    assert config["options"]["python_requires"] == f">={versions[0]}"
-
-
-def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs ``make setup`` in a copy of the files that it reads."""
-    (folder / "requirements").mkdir()
-    for path in ("Makefile", "setup.cfg", "pyproject.toml", "requirements/constraints.txt"):
-        shutil.copy(ROOT / path, folder / path)
-    command = ["make", "setup", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert setup()["options"]["python_requires"] == f">={versions[0]}"
 
 
 @pytest.fixture
-def interpreter(tmp_path: Path) -> Path:
-    """Returns a stand-in for Python that fails when it is to create an environment."""
-    path = tmp_path / "python3.99"
-    path.write_text(f'#!/bin/sh\n[ "$1" = -m ] && exit 9\nexec {sys.executable} "$@"\n')
-    path.chmod(0o755)
-    return path
+def tree(tmp_path: Path) -> Path:
+    """Returns a folder with the files that ``make setup`` reads, and stand-ins for Python."""
+    for path in ("Makefile", "setup.cfg", "pyproject.toml", "requirements/constraints.txt"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / path, tmp_path / path)
+    scripts = {
+        "fails-at-venv": f'[ "$1" = -m ] && exit 9\nexec {sys.executable} "$@"',
+        ".venv/bin/python": "echo Python 3.99.1",
+    }
+    for name, script in scripts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    return tmp_path
 
 
-def test_make_uses_the_given_python(tmp_path: Path, interpreter: Path) -> None:
-    (tree := tmp_path / "tree").mkdir()
-    done = make(tree, f"PYTHON={interpreter}")
-    version = ".".join(map(str, sys.version_info[:3]))
-    assert f"setup: environment .venv with Python {version}" in done.stdout
-    assert "Error 9" in done.stderr
-    assert not (tree / ".venv").exists()
+@pytest.mark.parametrize(
+    ("python", "has_environment", "message"),
+    [
+        ("./fails-at-venv", False, "Error 9"),  # it is the one that is used
+        ("false", False, "PYTHON"),
+        (sys.executable, True, f"PYTHON={sys.executable}"),  # the environment has another
+    ],
+)
+def test_make_uses_the_given_python_or_refuses_it(
+    python: str, has_environment: bool, message: str, tree: Path
+) -> None:
+    if not has_environment:
+        shutil.rmtree(tree / ".venv")
+    done = subprocess.run(
+        ["make", "setup", f"PYTHON={python}"], cwd=tree, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2 and message in done.stderr
+    assert (tree / ".venv").exists() == has_environment
 
 
-def test_make_refuses_an_old_python(tmp_path: Path) -> None:
-    (tree := tmp_path / "tree").mkdir()
-    done = make(tree, "PYTHON=false")
-    assert done.returncode == 2 and "PYTHON" in done.stderr
-    assert not (tree / ".venv").exists()
-
-
-def test_make_refuses_another_python_than_that_of_the_environment(tmp_path: Path) -> None:
-    (tree := tmp_path / "tree").mkdir()
-    python = tree / ".venv/bin/python"
-    python.parent.mkdir(parents=True)
-    python.write_text("#!/bin/sh\necho Python 3.99.1\n")
-    python.chmod(0o755)
-    done = make(tree, f"PYTHON={sys.executable}")
-    assert done.returncode == 2 and f"PYTHON={sys.executable}" in done.stderr
-    assert python.exists()
-
-
+WITHOUT_MTEB = "import sys; sys.modules['mteb'] = None; from experiments import evaluate; evaluate.main()"
 WINDOWS = "import sys; sys.platform = 'win32'; import experiments"
 COMMANDS = [f"experiments/{name}.py" for name in ("run", "evaluate", "compare", "reproduce", "runs")]
 
 
-@pytest.mark.parametrize("arguments", [["-c", WINDOWS], *(["-S", path] for path in COMMANDS)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-c", WINDOWS],
+        ["-c", WITHOUT_MTEB, "mteb", "models=random_vectors", "tasks=STS12"],
+        *(["-S", path] for path in COMMANDS),
+    ],
+)
 def test_windows_and_missing_packages_are_reported_in_one_line(arguments: list[str]) -> None:
     """With -S, Python finds no installed packages."""
     done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60)

@@ -30,16 +30,13 @@ def printed(notebook: Any, stream: str = "stdout") -> str:
     return "".join(output.text for output in outputs if output.get("name") == stream)
 
 
-def copy(tree: Path) -> Path:
-    """Copies the packages into ``tree``, whose cache then keeps the corpus for further notebooks."""
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a copy of the packages, whose cache keeps the corpus for further notebooks."""
+    tree = tmp_path_factory.mktemp("checkout")
     for package in PACKAGES:
         shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
     return tree
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return copy(tmp_path_factory.mktemp("checkout"))
 
 
 def files(folder: Path) -> set[str]:
@@ -67,16 +64,6 @@ def run(name: str, tree: Path, folder: Path) -> None:
     assert files(tree) == before and not files(work) and not files(temporary)
     assert not printed(client.nb, "stderr")
     assert str(tree) not in printed(client.nb) and str(folder) not in printed(client.nb)
-
-
-def test_the_first_notebook_runs_on_a_small_corpus(tmp_path: Path) -> None:
-    """Reading the documentation of all packages takes most of a notebook's time: here it is only Python's."""
-    source = copy(tmp_path / "checkout") / "data" / "sources" / "pydocs.py"
-    text = source.read_text(encoding="utf-8")
-    text, count = re.subn(r"^PACKAGES = \[.*?^\]$", "PACKAGES = []", text, flags=re.M | re.S)
-    assert count == 1
-    source.write_text(text, encoding="utf-8")
-    run(NOTEBOOKS[0], tmp_path / "checkout", tmp_path)
 
 
 @pytest.mark.slow

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import pickle
+import shutil
+import subprocess
 import sys
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import encoders
 from analysis.senteval.captions import captions
 from data.errors import UserError
-from data.files import atomic_folder, atomic_write, lock_folder, read_yaml
+from data.files import lock_folder
 from experiments import checkpoint, command, config
 from tests.encoders.models import tiny
 from tests.experiments import tiny as runs
@@ -47,66 +45,35 @@ def saved_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def model(saved_encoder: Path, tmp_path: Path) -> Path:
-    folder = tmp_path / "model"
-    with atomic_folder(folder) as unfinished:
-        for path in saved_encoder.rglob("*"):
-            target = unfinished / path.relative_to(saved_encoder)
-            target.mkdir() if path.is_dir() else target.write_bytes(path.read_bytes())
-    return folder
+    return shutil.copytree(saved_encoder, tmp_path / "model")
 
 
 def change(path: Path, **values: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
 
-def pickled_file(folder: Path, attack: bytes) -> None:
-    (folder / "model.safetensors").unlink()
-    (folder / "pytorch_model.bin").write_bytes(attack)
-
-
-def pickle_of_another_name(folder: Path, attack: bytes) -> None:
-    (folder / "model.safetensors").write_bytes(attack)
-
-
-def pickle_behind_an_index(folder: Path, attack: bytes) -> None:
-    names = list(load_file(folder / "model.safetensors"))
-    pickled_file(folder, attack)
-    (folder / "empty_model.safetensors").touch()
-    places = {"weight_map": dict.fromkeys(names, "pytorch_model.bin")}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(places))
-
-
-def pickled_head(folder: Path, attack: bytes) -> None:
-    (folder / "mlm_head.safetensors").write_bytes(attack)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [pickled_file, pickle_of_another_name, pickle_behind_an_index, pickled_head],
-    ids=lambda f: f.__name__,
-)
-def test_pickled_weights_are_not_opened(
-    model: Path, tmp_path: Path, damage: Callable[[Path, bytes], None]
-) -> None:
-    trace = tmp_path / "trace"
-    torch.save({"weight": Attack(trace)}, tmp_path / "attack")
-    damage(model, (tmp_path / "attack").read_bytes())
+@pytest.mark.parametrize("case", ["only pickled", "of another name", "behind an index", "head"])
+def test_pickled_weights_are_not_opened(model: Path, tmp_path: Path, case: str) -> None:
+    weights, pickled = model / "model.safetensors", model / "pytorch_model.bin"
+    names = list(load_file(weights))
+    if case in ("only pickled", "behind an index"):
+        weights.unlink()
+    damaged = {"of another name": weights, "head": model / "mlm_head.safetensors"}.get(case, pickled)
+    torch.save({"weight": Attack(tmp_path / "trace")}, damaged)
+    if case == "behind an index":
+        (model / "empty_model.safetensors").touch()
+        places = {"weight_map": dict.fromkeys(names, pickled.name)}
+        (model / "model.safetensors.index.json").write_text(json.dumps(places))
     with pytest.raises(UserError):
         encoders.load(model)
-    assert not trace.exists()
+    assert not (tmp_path / "trace").exists()
 
 
 @pytest.mark.parametrize(
     "values",
     [
-        {
-            "auto_map": {
-                "AutoConfig": "remote.Config",
-                "AutoModel": "remote.Model",
-                "AutoModelForMaskedLM": "remote.M",
-            }
-        },
-        {"model_type": "remote", "auto_map": {"AutoConfig": "remote.Config", "AutoModel": "remote.Model"}},
+        {"auto_map": REMOTE},
+        {"model_type": "remote", "auto_map": REMOTE},
         {"_attn_implementation": "stranger/kernels", "attn_implementation": "stranger/kernels"},
     ],
     ids=["code beside a known family", "family of its own", "kernels of the hub"],
@@ -150,26 +117,24 @@ def test_a_target_is_a_subclass_of_its_groups_base_class(target: str) -> None:
 
 @pytest.mark.parametrize("name", ["resume", "warm_start"])
 def test_tags_in_the_configuration_of_a_run_call_nothing(tmp_path: Path, name: str) -> None:
-    run = tmp_path / "run"
-    (run / "encoder").mkdir(parents=True)
-    trace = tmp_path / "trace"
-    (run / "config.yaml").write_text(f"seed: !!python/object/apply:os.mkdir ['{trace}']\n")
-    for read in (lambda: read_yaml(run / "config.yaml"), lambda: config.compose([f"{name}={run}"])):
-        with pytest.raises(UserError):
-            read()
-    assert not trace.exists()
+    (tmp_path / "run" / "encoder").mkdir(parents=True)
+    text = f"seed: !!python/object/apply:os.mkdir ['{tmp_path / 'trace'}']\n"
+    (tmp_path / "run" / "config.yaml").write_text(text)
+    with pytest.raises(UserError):
+        config.compose([f"{name}={tmp_path / 'run'}"])
+    assert not (tmp_path / "trace").exists()
 
 
 def test_a_checkpoint_is_not_unpickled(tmp_path: Path) -> None:
     module = torch.nn.Linear(2, 2)
     optimizer = torch.optim.AdamW(module.parameters())
-    parts = {"encoder": module, "objective": torch.nn.Linear(1, 1), "optimizer": optimizer}
-    folder = checkpoint.save(tmp_path, 1, state={"tokens": 1}, **parts)  # type: ignore[arg-type]
+    parts = module, torch.nn.Linear(1, 1), optimizer
+    folder = checkpoint.save(tmp_path, checkpoint.State(step=1), *parts)
     for name in (checkpoint.MODEL, checkpoint.OPTIMIZER):
         before = (folder / name).read_bytes()
         torch.save(Attack(tmp_path / "trace"), folder / name)
         with pytest.raises(UserError):
-            checkpoint.load(folder, **parts)  # type: ignore[arg-type]
+            checkpoint.load(folder, *parts)
         (folder / name).write_bytes(before)
     assert not (tmp_path / "trace").exists()
 
@@ -201,44 +166,19 @@ def test_control_characters_of_an_error_do_not_reach_the_terminal(
     assert not {*"\x1b\x07\x9b\u202e"} & {*shown} and shown.count("\n") == 2
 
 
-def test_a_file_is_seen_only_when_it_is_whole(tmp_path: Path) -> None:
-    save_file({"a": torch.zeros(2)}, tmp_path / "weights")
-    begin, end = threading.Event(), threading.Event()
-
-    def write() -> None:
-        with atomic_write(tmp_path / "weights", "wb") as file, atomic_folder(tmp_path / "folder") as folder:
-            (folder / "half").touch()
-            file.write(b"half")
-            file.flush()
-            begin.set()
-            end.wait()
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    begin.wait()
-    assert load_file(tmp_path / "weights") and not (tmp_path / "folder").exists()
-    end.set()
-    thread.join()
-    assert (tmp_path / "weights").read_bytes() == b"half" and (tmp_path / "folder" / "half").exists()
-
-
-def killed_while_writing(path: Path) -> None:
-    with atomic_folder(path) as folder:
-        (folder / "half").touch()
-        os._exit(9)
+KILLED = """
+import os, pathlib, sys
+from data.files import atomic_folder
+with atomic_folder(pathlib.Path(sys.argv[1])) as folder:
+    (folder / "half").touch()
+    os._exit(9)
+"""
 
 
 def test_a_killed_process_leaves_no_half_written_folder(tmp_path: Path) -> None:
-    process = multiprocessing.get_context("spawn").Process(
-        target=killed_while_writing, args=(tmp_path / "step-1",)
-    )
-    process.start()
-    process.join()
-    assert (
-        process.exitcode == 9
-        and not (tmp_path / "step-1").exists()
-        and checkpoint.list_checkpoints(tmp_path) == []
-    )
+    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "step-1"], cwd=Path(__file__).parents[1])
+    assert done.returncode == 9 and not (tmp_path / "step-1").exists()
+    assert checkpoint.list_checkpoints(tmp_path) == []
 
 
 def test_a_run_folder_is_used_by_one_run(tmp_path: Path) -> None:

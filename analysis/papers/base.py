@@ -47,9 +47,7 @@ class Run:
 
 
 def sweep(
-    base: str | Sequence[str],
-    axes: Axes,
-    more: Callable[[dict[str, str]], str | None] = lambda labels: "",
+    base: str | Sequence[str], axes: Axes, more: Callable[[dict[str, str]], str | None] = lambda labels: ""
 ) -> list[Run]:
     """Returns a run for each combination of labels, in the order of the axes.
 

@@ -19,7 +19,7 @@ from analysis import plots
 from analysis.claims import about_equal, above, at_most, best, greater, peak_inside
 from analysis.papers.base import Options, Reproduction, Run, sweep
 from analysis.papers.declutr import QUICK_PROBING, word_vectors
-from analysis.senteval.averages import PROBING
+from analysis.senteval.averages import AVERAGES, PROBING
 from analysis.senteval.records import flat_scores
 
 PAIRS = ("ConsSent-C", "ConsSent-N")  # tasks of pairs; the others classify single sequences
@@ -68,9 +68,7 @@ def by_k(tasks: Sequence[str], teaching_ks: Sequence[str], options: Options) -> 
     ks = dict.fromkeys(teaching_ks if options.teaching else KS, "")
     axes = {"task": {task: train(task, options) for task in tasks}, "k": ks}
     return sweep(
-        common(options, 2.4e12),
-        axes,
-        lambda labels: f"objective.k={int(labels['k']) + shift(labels['task'])}",
+        common(options, 2.4e12), axes, lambda labels: f"objective.k={int(labels['k']) + shift(labels['task'])}"
     )
 
 
@@ -102,13 +100,14 @@ def add_ensembles(axis: str, frame: pd.DataFrame, options: Options) -> pd.DataFr
     return pd.concat(rows, ignore_index=True)
 
 
+curves = partial(plots.lines, x="k", hue="task", linear=True)
 INVERTED = f"panel in ('TREC', 'MRPC') and task in {SINGLE}"
 # The paper does not state the split: test, as in the tables that the printed values are from.
 FIGURE_1 = Reproduction(
     "conssent/fig1",
     "ConsSent, figure 1: TREC, MRPC and STS-B by k",
     partial(by_k, TASKS, ("1", "2", "5")),
-    draw=partial(plots.lines, x="k", hue="task", xlabel="k (D, I, R) or k - 1 (C, N, P)", linear=True),
+    draw=partial(curves, xlabel="k (D, I, R) or k - 1 (C, N, P)"),
     ylabel="accuracy, or Pearson x 100, on test, %",
     scores={"TREC": "TREC.test", "MRPC": "MRPC.accuracy", "STS-B": "STSBenchmark.pearson"},
     paper="conssent",
@@ -139,7 +138,7 @@ FIGURE_2 = replace(
     tasks=["WordContent", "BigramShift", "SubjNumber"],
     claims={
         "on the probing tasks encoders of single sequences (D, P, I, R) are in general better than those of "
-        "pairs (C, N) (6)": greater(f"task in {SINGLE}", f"task in {PAIRS}"),
+        "pairs (C, N) (6)": greater(f"task in {SINGLE}", f"task in {PAIRS}")
     },
 )
 # The paper has bars by increasing k. Printed values: the means of tables 2 and 3.
@@ -148,13 +147,7 @@ FIGURE_3 = Reproduction(
     "ConsSent, figure 3: mean over 20 tasks",
     partial(by_k, (*TASKS, MULTITASK), ("2", "5")),
     extend=partial(add_ensembles, "task"),
-    draw=partial(
-        plots.lines,
-        x="k",
-        hue="task",
-        xlabel="k (D, I, R) or k - 1 (C, N, P, MT); level: ensemble",
-        linear=True,
-    ),
+    draw=partial(curves, xlabel="k (D, I, R) or k - 1 (C, N, P, MT); level: ensemble"),
     ylabel="mean score on test, %",
     scores={"": "conssent_all"},
     paper="conssent",
@@ -209,9 +202,7 @@ def table_rows(options: Options) -> list[Run]:
     return [*word_vectors(options, "FastText BoW"), *sweep(common(options, 4.8e12), {"row": rows})]
 
 
-TRANSFER = (  # of GenSen, too
-    "MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "SICKEntailment", "SICKRelatedness", "STSBenchmark",
-)  # fmt: skip
+TRANSFER = AVERAGES["conssent_transfer"].tasks  # of GenSen, too
 QUICK_TRANSFER = ("CR", "TREC", "MRPC", "SICKEntailment", "SICKRelatedness", "STSBenchmark")
 TABLE_NOTES = (
     "At teaching size runs are of equal compute, not of equal text: MT(3)'s narrower encoders read more of it, "
@@ -283,8 +274,5 @@ TABLE_3 = replace(
         ),
         "the ensemble is best, by 2.8 above the best single model (6)": above("probing", ENSEMBLE, CONSSENT_ROWS),
     },
-    notes=[
-        "AutoEncoder, SkipThought, QuickThoughts, Seq2Tree and NMT are shown as printed only.",
-        *TABLE_NOTES,
-    ],
+    notes=["AutoEncoder, SkipThought, QuickThoughts, Seq2Tree and NMT are shown as printed only.", *TABLE_NOTES],
 )

@@ -241,7 +241,7 @@ FIGURE_1C = Reproduction(
     claims={
         "anchors are skewed towards longer spans, positives towards shorter ones (3.2)": greater(
             "span == 'anchor'", "span == 'positive'"
-        ),
+        )
     },
 )
 

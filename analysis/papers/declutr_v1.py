@@ -164,7 +164,7 @@ FIGURE_S1B = Reproduction(
     claims={
         "a queue of any size does worse than none (Supp. 6.2)": greater(
             "queue == 'none'", "queue != 'none'", each="queue"
-        ),
+        )
     },
     **FIGURES,
 )
@@ -225,10 +225,7 @@ TABLE_S2 = replace(
 )
 TABLE_S3 = table("declutr_v1/table_s3", "DeCLUTR, first version, table S3: downstream tasks", tasks=DOWNSTREAM)
 TABLE_S4 = table(
-    "declutr_v1/table_s4",
-    "DeCLUTR, first version, table S4: probing tasks",
-    columns=PROBING,
-    tasks=QUICK_PROBING,
+    "declutr_v1/table_s4", "DeCLUTR, first version, table S4: probing tasks", columns=PROBING, tasks=QUICK_PROBING
 )
 TABLE_S5 = table(
     "declutr_v1/table_s5",

@@ -28,7 +28,7 @@ from analysis.papers.conssent import QUICK_TRANSFER, TRANSFER
 from analysis.senteval.averages import STS
 
 NOTES = (
-    "The vocabulary is not expanded (section 8): python -m encoders.tools.expansion does it for one encoder.",
+    "The vocabulary is not expanded (section 8): python scripts/expand_vocabulary.py does it for one encoder.",
     "At budget=teaching every second update is of inference; published is every eleventh, of many more.",
 )
 

@@ -50,13 +50,14 @@ def learning_rates(options: Options) -> list[Run]:
     return runs
 
 
+curves = partial(plots.lines, hue="objective", objectives=COLOURS)
 LEARNING_RATES = Reproduction(
     "suite/learning_rates",
     "Learning rate of each objective",
     learning_rates,
     sizes=["teaching"],
     seeds=[1],
-    draw=partial(plots.lines, x="lr", hue="objective", xlabel="peak learning rate", objectives=COLOURS),
+    draw=partial(curves, x="lr", xlabel="peak learning rate"),
     ylabel="mean dev score of CR, TREC, SICK-E, SICK-R and STS-B, %",
     scores={"": "declutr_downstream_dev"},
     tasks=DEV_TASKS[:5],
@@ -76,13 +77,7 @@ COMPUTE = Reproduction(
     "Objectives from one start, by training compute",
     shares_of_compute,
     sizes=["teaching"],
-    draw=partial(
-        plots.lines,
-        x="compute",
-        hue="objective",
-        xlabel="training compute, as a share of budget.flops",
-        objectives=COLOURS,
-    ),
+    draw=partial(curves, x="compute", xlabel="training compute, as a share of budget.flops"),
     ylabel="averaged downstream score, %",
     scores={"": "declutr_downstream"},
     tasks=DOWNSTREAM,
@@ -91,7 +86,7 @@ COMPUTE = Reproduction(
             "compute == '1' and objective == 'DeCLUTR'",
             "compute == '1' and objective in ['MLM only', 'contrastive only']",
             each="objective",
-        ),
+        )
     },
     notes=[
         SEARCH_NOTE,

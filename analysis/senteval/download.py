@@ -249,8 +249,6 @@ ORIGINS = (
         *(name for name, task in TASKS.items() if task.group == "probing"),
     ),
     *_plain(
-        f"{_META}/coco_r101_feat/{{name}}",
-        "the caption task is skipped without them.",
-        "ImageCaptionRetrieval",
+        f"{_META}/coco_r101_feat/{{name}}", "the caption task is skipped without them.", "ImageCaptionRetrieval"
     ),
 )

@@ -19,6 +19,7 @@ from analysis.senteval import scores
 from analysis.senteval.classifiers.pairs import Pairs, relatedness, snli
 from analysis.senteval.classifiers.retrieval import retrieval
 from analysis.senteval.classifiers.selection import kfold, nested, split
+from analysis.senteval.classifiers.training import shared_permutations
 from analysis.senteval.loaders import Examples
 from analysis.senteval.protocols import PROTOCOLS, Protocol
 from analysis.senteval.records import FILE, Record, Results, read_results, write_results
@@ -114,16 +115,16 @@ def evaluate(
             results.tasks = earlier.tasks
         results.missing = {task: str(path) for task, path in missing.items() if task not in results.tasks}
         digests = {task.name: digest(task, folders[task.group]) for task in chosen}
-        known = {task: record.files for task, record in results.tasks.items()}
-        left = [task for task in chosen if known.get(task.name) != digests[task.name]]
+        finished = {task for task, record in results.tasks.items() if record.files == digests.get(task)}
+        pending = [task for task in chosen if task.name not in finished]
 
-        examples = {task.name: _load(task, folders[task.group], protocol) for task in left}
+        examples = {task.name: _load(task, folders[task.group], protocol) for task in pending}
         texts = {
             task: [*chain.from_iterable(part.first + part.second for part in parts.values())]
             for task, parts in examples.items()
         }
         vectors: list[dict[str, Vectors]] = []
-        for encoder, key in zip(encoders.values(), prints, strict=True) if left else ():
+        for encoder, key in zip(encoders.values(), prints, strict=True) if pending else ():
             with bar("embedding") as show:
                 store = folder / cache / key if folder and cache else None
                 vectors.append(embed_tasks(CheckedEncoder(encoder, batch_size), texts, store=store, progress=show))
@@ -139,7 +140,7 @@ def evaluate(
             return delayed(_evaluate)(task, folders[task.group] / task.files[0], sides, protocol, device)
 
         with bar("evaluating") as show:
-            outcomes = Parallel(processes, return_as="generator_unordered")(map(job, left))
+            outcomes = Parallel(processes, return_as="generator_unordered")(map(job, pending))
             for count, (task, fields, predictions) in enumerate(outcomes, 1):
                 distinct = {*texts[task]}
                 seconds = sum(each[task].seconds[sentence] for each in vectors for sentence in distinct)
@@ -151,7 +152,7 @@ def evaluate(
                         np.savez(file, allow_pickle=False, **predictions)
                 if folder:
                     write_results(folder / FILE, results)
-                show(count / len(left))
+                show(count / len(pending))
                 times = f"{seconds:.1f} + {fields['seconds']:.1f} s"
                 print(f"{task:<22} {fields['test']:.2f} in {times}", file=sys.stderr)
     return results
@@ -173,6 +174,7 @@ def _evaluate(
     start = time.perf_counter()
     with rename_keys(**{"": f"{task.name} ({source})"}):
         outcomes = [_score(task, np.asarray(matrix), parts, protocol, device) for matrix, parts in sides]
+    shared_permutations.cache_clear()  # tens of megabytes for a large task
     # Without a dev set the last pooling is taken, as the protocol says; an undefined score (NaN) is the lowest.
     devs: list[Any] = [fields.get("dev") for fields, _ in outcomes]
     best = len(devs) - 1 if None in devs else int(np.argmax(np.nan_to_num(devs, nan=-np.inf)))
@@ -235,8 +237,12 @@ def _score(
             names = [f"{side}_r{k}" for side in ("caption", "image") for k in (1, 5, 10)]
             recalls = dict(zip(names, results[:, :3].flat, strict=True))
             medians = dict(zip(("caption", "image"), results[:, 3], strict=True))
-            test_score = sum(recalls.values()) / 6
-            return {"dev": dev / 6, "test": test_score, "recalls": recalls, "median_rank": medians}, {}
+            return {
+                "dev": dev / 6,
+                "test": sum(recalls.values()) / 6,
+                "recalls": recalls,
+                "median_rank": medians,
+            }, {}
     if task.name == "WordContent":  # the toolkit uses no hidden layer here
         protocol = replace(protocol, classifier=replace(protocol.classifier, hidden=0), probing=())
     elif task.group != "probing":
@@ -249,7 +255,8 @@ def _score(
         arguments = (*others, last) if others else (last, labels)
         choose: Any = {"nested": nested, "kfold": kfold, "split": split}[task.kind]
         outcome = choose(*arguments, classes, protocol, device=device)
-    fields = {"dev": outcome.dev, "l2": outcome.l2, "hidden": outcome.hidden, "dropout": outcome.dropout}
-    fields |= scores.classification(task.name, test, outcome.probabilities, outcome.folds)
-    predictions = {"gold": test, "predicted": outcome.probabilities}
-    return fields, predictions if outcome.folds is None else {"fold": outcome.folds, **predictions}
+    fields = outcome._asdict()  # dev, l2, hidden and dropout
+    probabilities, folds = fields.pop("probabilities"), fields.pop("folds")
+    fields |= scores.classification(task.name, test, probabilities, folds)
+    predictions = {"gold": test, "predicted": probabilities}
+    return fields, predictions if folds is None else {"fold": folds, **predictions}

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 FILE = "senteval.json"
 PUBLISHED = {task.name: task.sizes for task in TASKS.values()}
-COLUMNS = [
-    *("task", "metric", "dev", "test", "sentences", "embed_seconds", "seconds", "sentences_per_second"),
-]
+COLUMNS = ["task", "metric", "dev", "test", "sentences", "embed_seconds", "seconds", "sentences_per_second"]
 Score = Annotated[float | None, AfterValidator(lambda score: None if score != score else score)]  # NaN is None
 
 
@@ -133,9 +131,8 @@ def flat_scores(records: Mapping[str, Record]) -> dict[str, float]:
     return {key: value for key, value in flatten(rows) if isinstance(value, (int, float))}
 
 
-def _sort(tasks: dict[str, Record]) -> dict[str, Record]:
-    """Sorts records by task; raises ValueError for a name that is no task's."""
-    return {task: tasks[task] for task in sorted(tasks, key=[*PUBLISHED].index)}
+# Sorts records by task; a ValueError for a name that is no task's.
+SORT = AfterValidator(lambda tasks: {task: tasks[task] for task in sorted(tasks, key=[*PUBLISHED].index)})
 
 
 class Results(BaseModel):
@@ -154,7 +151,7 @@ class Results(BaseModel):
     protocol: str
     model: dict[str, Any]
     data: Any = None
-    tasks: Annotated[dict[str, Record], AfterValidator(_sort)] = {}
+    tasks: Annotated[dict[str, Record], SORT] = {}
     missing: dict[str, str] = {}
     folder: Path | None = Field(default=None, exclude=True)
 
@@ -194,10 +191,9 @@ class Results(BaseModel):
     def notes(self) -> list[str]:
         """Returns the averages, and the scores that are not comparable with printed ones, a line each."""
         averages = self.averages
-        reasons = {task: reason for task, record in self.tasks.items() if (reason := incomparable(task, record))}
-        text = "; ".join(f"{task}: {reason}" for task, reason in reasons.items())
-        lines = [f"Mean of {AVERAGES[name].title}: {averages[name]:.2f}" for name in LISTED if name in averages]
-        return [*lines, f"Not comparable with published scores: {text}."] if text else lines
+        reasons = [f"{task}: {why}" for task, record in self.tasks.items() if (why := incomparable(task, record))]
+        lines = [f"Mean of {title}: {averages[name]:.2f}" for name, title in LISTED.items() if name in averages]
+        return [*lines, f"Not comparable with published scores: {'; '.join(reasons)}."] if reasons else lines
 
     def __str__(self) -> str:
         from analysis.tables import render  # late: it imports pandas

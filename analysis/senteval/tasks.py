@@ -51,7 +51,7 @@ class Task:
         """Reads the examples from the files under the group's ``root``.
 
         Returns:
-            ``loaders.Examples`` by part; ``captions.Captions`` if the kind is "retrieval".
+            ``loaders.Examples`` by part.
 
         Raises:
             UserError: with file and line, for files that cannot be used.

@@ -8,6 +8,7 @@ process left unfinished is embedded again.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -20,7 +21,7 @@ import numpy as np
 import torch
 from filelock import FileLock
 
-from data.errors import UserError, reading
+from data.errors import UserError, reading, reason
 from data.files import atomic_write
 
 BATCH = 128  # sentences of a call of a function, as in the toolkit
@@ -157,7 +158,7 @@ def embed(
         progress: called with the share of the new sentences that is done.
 
     Raises:
-        UserError: if a vector cannot be used, or the store cannot be read.
+        UserError: if a vector cannot be used, the store cannot be read, or its disk is full.
     """
     if store:
         store.mkdir(parents=True, exist_ok=True)
@@ -195,11 +196,24 @@ def _read_store(folder: Path) -> tuple[np.ndarray, dict[str, float]]:
 
 
 def _enlarge(rows: np.ndarray, shape: tuple[int, int], folder: Path | None) -> np.ndarray:
-    """Returns a matrix of another shape that begins with ``rows``, on disk if there is a folder."""
+    """Returns a matrix of another shape that begins with ``rows``, on disk if there is a folder.
+
+    All of its space is allocated first: where a disk is full, writing to a memory map would kill the process.
+
+    Raises:
+        UserError: if the disk is full.
+    """
     if folder is None:
         return np.empty(shape, np.float32)
     path = folder / "new.npy"
-    matrix = np.lib.format.open_memmap(path, "w+", "f4", shape)
+    try:
+        matrix = np.lib.format.open_memmap(path, "w+", "f4", shape)
+        if hasattr(os, "posix_fallocate"):  # not on macOS
+            with path.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), matrix.offset, matrix.nbytes)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise UserError(reason(error), key=str(folder), hint="cache=null keeps vectors in memory.") from error
     if len(rows):
         matrix[: len(rows)] = rows
     return np.load(path.replace(folder / ROWS), mmap_mode="r+")

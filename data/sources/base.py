@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -15,8 +14,6 @@ from pydantic import validate_call
 from data.ranges import Below1, Factor
 
 Part = Literal["train", "dev"]
-PART_NAMES: dict[Part, str] = {"train": "training", "dev": "dev"}
-EMPTY = "without text"  # a reason in ``skipped``
 
 
 class Example(NamedTuple):
@@ -24,7 +21,7 @@ class Example(NamedTuple):
 
     Attributes:
         texts: a document; a sentence and its translation or tree; a premise and its hypothesis.
-        label: the number of the class.
+        label: number of the class; -1: none.
         group: examples of one group (a book, say) are in one part of the split; None: those with the same first
             text are.
         part: the part that the source itself assigns; None: the split's hash decides.
@@ -32,7 +29,7 @@ class Example(NamedTuple):
     """
 
     texts: tuple[str, ...]
-    label: int | None = None
+    label: int = -1
     group: str | None = None
     part: Part | None = None
     repeats: int = 1
@@ -52,21 +49,19 @@ class Source(ABC):
         classes: names of the classes; none where examples have no label.
         synthetic: whether a program generated the texts.
         symbols: whether the last text is symbols separated by blanks ("(NP XX )NP"), not prose.
-        skipped: number of examples that the last reading left out, by reason.
     """
 
     name: str
-    columns: int = 1
+    columns = 1
     classes: tuple[str, ...] = ()
-    synthetic: bool = False
-    symbols: bool = False
+    synthetic = False
+    symbols = False
 
     @validate_call
     def __init__(self, *, fraction: Factor = 1.0, dev_fraction: Below1 = 0.05, lowercase: bool = False) -> None:
         self.fraction = fraction
         self.dev_fraction = dev_fraction
         self.lowercase = lowercase
-        self.skipped: Counter[str] = Counter()
 
     @abstractmethod
     def examples(self) -> Iterator[Example]:
@@ -88,25 +83,12 @@ class Source(ABC):
         """Returns settings that pin the text for a later run (the commit of a branch); {} if those given do."""
         return {}
 
-    @property
-    def total(self) -> int | None:
-        """Number of examples where it is known beforehand, for a progress display."""
-        return None
-
-    @property
-    def share_read(self) -> float | None:
-        """Share of the text that the current ``examples()`` has read; None if it is not known."""
-        return None
-
     def read(self, clean: Callable[[str], str] | None = None) -> Iterator[Example]:
-        """Streams ``examples`` with texts by ``clean`` (None: ``normalise``), counting those without text."""
-        self.skipped.clear()
+        """Streams ``examples`` with texts by ``clean`` (None: ``normalise``), without those that lack a text."""
         for example in self.examples():
             texts = tuple(map(clean or normalise, example.texts))
             if all(texts):
                 yield example._replace(texts=texts)
-            else:
-                self.skipped[EMPTY] += 1
 
     def assign_part(self, example: Example) -> Part:
         """Returns the part of an example with normalised texts."""
@@ -143,17 +125,16 @@ def normalise(text: str) -> str:
 
 def split_hash(group: str | None, text: str) -> int:
     """Returns the 64-bit hash that decides the part: of the group, else of the normalised first ``text``."""
-    return _hash64(text if group is None else group, b"split")
+    return text_hash(text if group is None else group, b"split")
 
 
-def order_hash(text: str) -> int:
-    """Returns the 64-bit hash that decides which fractions hold an example; independent of ``split_hash``."""
-    return _hash64(text, b"fraction")
+def text_hash(text: str, purpose: bytes = b"fraction") -> int:
+    """Returns a 64-bit hash: by default the one that decides which fractions hold an example.
 
-
-def weight_hash(text: str) -> int:
-    """Returns the 64-bit hash that decides how often a mixture repeats a document; independent of the others."""
-    return _hash64(text, b"weight")
+    Hashes for different purposes ("split", "weight" of a mixture) are independent.
+    """
+    digest = hashlib.blake2b(text.encode(), digest_size=8, person=purpose)
+    return int.from_bytes(digest.digest(), "little")
 
 
 def threshold(share: float) -> int:
@@ -174,8 +155,3 @@ def fingerprint(*pieces: str | bytes) -> str:
         digest.update(len(value).to_bytes(8, "little"))
         digest.update(value)
     return digest.hexdigest()
-
-
-def _hash64(text: str, purpose: bytes) -> int:
-    digest = hashlib.blake2b(text.encode(), digest_size=8, person=purpose)
-    return int.from_bytes(digest.digest(), "little")

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from data.errors import UserError, reading, rename_keys
-from data.sources.base import Example, Source, normalise, part_of, split_hash, threshold, weight_hash
+from data.errors import reading, rename_keys
+from data.sources.base import Example, Source, normalise, text_hash, threshold
 from data.sources.nltk_corpus import NltkCorpus
 from data.sources.pydocs import Pydocs
 from data.sources.text import Text
@@ -29,16 +29,13 @@ class Mixture(Source):
         fraction, dev_fraction, lowercase: see Source.
 
     Raises:
-        UserError: if no corpus is named, or one has unknown or wrong settings.
+        UserError: if a corpus has unknown or wrong settings.
     """
 
     name = "mixture"
 
     def __init__(self, *, corpora: Mapping[str, Any], **shared: Any) -> None:
         super().__init__(**shared)
-        if not corpora:
-            hint = "'corpus.corpora.books={path: books.jsonl.gz}' adds one called books."
-            raise UserError("names no corpus", key="corpus.corpora", hint=hint)
         self.corpora = corpora
         self.sources: dict[str, tuple[Source, float]] = {}
         for name, settings in corpora.items():
@@ -53,8 +50,8 @@ class Mixture(Source):
         for source, weight in self.sources.values():
             for example in source.examples():
                 text = normalise(example.texts[0])
-                part = part_of(example.part, split_hash(example.group, text), source.dev_fraction)
-                again = weight_hash(text) < threshold(weight % 1)
+                part = source.assign_part(example._replace(texts=(text,)))
+                again = text_hash(text, b"weight") < threshold(weight % 1)
                 repeats = 1 if part == "dev" else math.floor(weight) + again
                 if repeats:
                     yield example._replace(part=part, repeats=repeats)
@@ -65,11 +62,8 @@ class Mixture(Source):
 
     def pinned(self) -> dict[str, Any]:
         pins = {name: source.pinned() for name, (source, _) in self.sources.items()}
-        return {"corpora": {name: {**settings, **pins[name]} for name, settings in self.corpora.items()}}
+        return {"corpora": {name: {**self.corpora[name], **pins[name]} for name in pins}}
 
     def describe(self) -> dict[str, Any]:
-        parts = [
-            f"{name} ({source.describe()['where']}{'' if weight == 1 else f', weight {weight:g}'})"
-            for name, (source, weight) in self.sources.items()
-        ]
-        return {"name": self.name, "where": "; ".join(parts), "licence": None}
+        where = [f"{source.describe()['where']}, weight {weight:g}" for source, weight in self.sources.values()]
+        return {"name": self.name, "where": "; ".join(where), "licence": None}

@@ -8,7 +8,7 @@ from typing import Any
 
 from nltk.corpus.reader import BracketParseCorpusReader, PlaintextCorpusReader
 
-from data.errors import UserError, reading
+from data.errors import reading
 from data.sources.base import Example, Source
 
 
@@ -22,7 +22,7 @@ class NltkCorpus(Source):
         fraction, dev_fraction, lowercase: see Source.
 
     Raises:
-        UserError: if there is no such reader, its data is not installed, or it has no running text.
+        UserError: if there is no such reader, its data is not installed; while reading, if it has no words.
     """
 
     name = "nltk"
@@ -30,7 +30,9 @@ class NltkCorpus(Source):
     def __init__(self, *, corpus: str, **shared: Any) -> None:
         super().__init__(**shared)
         self.corpus = corpus
-        self._reader = corpus_reader(corpus)
+        with reading("corpus of nltk", "corpus.corpus"):  # whose error says how to install its data
+            self._reader: Any = getattr(importlib.import_module("nltk.corpus"), corpus)  # a lazy module
+            self._reader.ensure_loaded()
 
     def examples(self) -> Iterator[Example]:
         with reading("corpus", f"nltk {self.corpus}"):
@@ -42,35 +44,6 @@ class NltkCorpus(Source):
 
     def describe(self) -> dict[str, Any]:
         return {"name": f"nltk {self.corpus}", "where": "nltk.org/nltk_data", "licence": None}
-
-    @property
-    def total(self) -> int:
-        return len(self._reader.fileids())
-
-
-def corpus_reader(corpus: str, key: str = "corpus.corpus", method: str = "sents") -> Any:
-    """Returns NLTK's reader of a corpus.
-
-    Args:
-        corpus: its name in ``nltk.corpus``.
-        key: configuration key, for messages.
-        method: method that the reader must have: "parsed_sents" of trees.
-
-    Raises:
-        UserError: if there is no such reader, its data is not installed, or it lacks ``method``.
-    """
-    # ``import nltk.corpus`` gives a lazy module without names
-    reader: Any = getattr(importlib.import_module("nltk.corpus"), corpus, None)
-    try:
-        reader.ensure_loaded()
-    except LookupError:
-        hint = f"Run python -c \"import nltk; nltk.download('{corpus}')\", or set NLTK_DATA to its folder."
-        raise UserError(f"the data of nltk's {corpus!r} is not installed", key=key, hint=hint) from None
-    except AttributeError:
-        raise UserError(f"nltk has no corpus {corpus!r}", key=key) from None
-    if not hasattr(reader, method):
-        raise UserError(f"nltk's {corpus!r} has no {method}", key=key)
-    return reader
 
 
 def _text(reader: Any, fileid: str) -> str:

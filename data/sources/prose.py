@@ -18,7 +18,7 @@ _FENCE = re.compile(r"```|~~~")
 _DIRECTIVE = re.compile(r"\.\.(?:\s+(?P<name>[\w-]+)::)?\s*")
 _NUMPY_ENTRY = re.compile(r"[\w*,. `]+ : ")  # x : array_like
 _ENTRY = re.compile(r"(?::\w[\w *]*|[`*]*\w[\w.]*[`*]*(?:\s*\(.*\))?):(?:\s+|$)")  # x (int): and :param x:
-_BULLET = re.compile(r"(?:[-*+•]|\(?\w{1,2}[.)])\s+")
+_BULLET = re.compile(r"^(?:[-*+•]|\(?\w{1,2}[.)])\s+")
 _PLAIN = re.compile(r"[\"'(]*[A-Za-z]+(?:['’/-][A-Za-z]+)*[\"')]*[.,;:!?]?[\"')]*")
 
 _PROSE_DIRECTIVES = {"note", "warning", "tip", "important", "deprecated", "versionadded", "versionchanged"}
@@ -30,13 +30,13 @@ def paragraphs(docstring: str) -> Iterator[str]:
         text = _ROLE.sub(r"\1\2", " ".join(block))
         text = _NOISE.sub("", _LINK.sub(r"\1\2\3", text))
         words = text.split()
-        plain = sum(1 for word in words if _PLAIN.fullmatch(word))
+        plain = sum(map(bool, map(_PLAIN.fullmatch, words)))
         if len(words) >= FEWEST_WORDS and plain >= PLAIN_SHARE * len(words):
             yield " ".join(words)
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
-    """Yields runs of lines between blank lines or parameter entries, without code, tables and headings."""
+    """Yields runs of lines, some empty, between blank lines or entries, without code, tables and headings."""
     block: list[str] = []
     inside: int | None = None  # indentation of what opened a literal block or a directive: all that is deeper goes
     fenced = doctest = False
@@ -59,18 +59,16 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
         elif directive := _DIRECTIVE.match(text):
             inside = None if directive["name"] in _PROSE_DIRECTIVES else indent
             text = text[directive.end() :] if inside is None else ""
-            if block:
-                yield block
-                block = []
+            yield block
+            block = []
         elif text.endswith("::"):
             inside, text = indent, text[:-1]
         elif entry := _ENTRY.match(text):
-            if block:
-                yield block
-                block = []
             text = text[entry.end() :]
+            yield block
+            block = []
         if text:
-            block.append(_BULLET.sub("", text, count=1) if _BULLET.match(text) else text)
-        elif block:
+            block.append(_BULLET.sub("", text))
+        else:
             yield block
             block = []

@@ -15,10 +15,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from data.sources.base import Example, Source, order_hash
+from data.sources.base import Example, Source, text_hash
 from data.sources.prose import paragraphs
 
-# Import names, and the names in the registry that differ; all of them come with what the project pins.
+# Import names; all of them come with what the project pins.
 PACKAGES = [
     "accelerate",
     "datasets",
@@ -40,10 +40,10 @@ PACKAGES = [
     "torch",
     "transformers",
 ]
-REGISTERED = {"PIL": "pillow", "sklearn": "scikit-learn"}
-LEFT_OUT = {"dist-packages", "site-packages", "_vendor", "externals", "idlelib", "lib2to3"}
-LEFT_OUT |= {"test", "testing", "tests"}
-LEFT_OUT |= {"models"}  # hundreds of folders in transformers, which say the same of each other
+LEFT_OUT = {
+    *("dist-packages", "site-packages", "_vendor", "externals", "idlelib", "lib2to3", "test", "testing", "tests"),
+    "models",  # hundreds of folders in transformers, which say the same of each other
+}
 ADD_DOCS = {"add_docstr", "add_docstr_all", "add_newdoc"}  # calls by which torch, numpy and scipy document C code
 FEWEST_WORDS = 600  # shorter modules are joined with their neighbours
 MOST_WORDS = 2400  # longer ones are cut between paragraphs
@@ -74,12 +74,9 @@ class Pydocs(Source):
         return {"name": "pydocs", "where": f"docstrings of {self._versions}", "licence": licence}
 
     @property
-    def total(self) -> int:
-        return len(self._examples)
-
-    @property
     def _versions(self) -> str:
-        versions = [f"{module} {metadata.version(REGISTERED.get(module, module))}" for module, _ in packages()]
+        registered = metadata.packages_distributions()
+        versions = [f"{module} {metadata.version(registered[module][0])}" for module, _ in packages()]
         return ", ".join([f"Python {platform.python_version()}", *versions])
 
     @cached_property
@@ -133,7 +130,7 @@ def _fresh_paragraphs(path: Path, seen: set[int]) -> Iterator[str]:
         return
     for docstring in _docstrings(tree):
         for paragraph in paragraphs(docstring):
-            key = order_hash(" ".join(word for word in paragraph.split() if word.isalpha() and word.islower()))
+            key = text_hash(" ".join(word for word in paragraph.split() if word.isalpha() and word.islower()))
             if key not in seen:
                 seen.add(key)
                 yield paragraph

@@ -7,9 +7,7 @@ import glob
 import gzip
 import hashlib
 import io
-import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +36,10 @@ def find_files(paths: str | Sequence[str] | None, kinds: Sequence[str], key: str
                 names = [path]
             else:  # Path.glob refuses absolute patterns
                 names = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207
-            matches = [name for name in names if not name.is_dir()]
-        if not matches:
+            names = [name for name in names if not name.is_dir()]
+        if not names:
             raise UserError(f"no file at {path}", key=key, hint=f"Of a folder, {', '.join(kinds)} are read.")
-        files |= dict.fromkeys(matches)
+        files |= dict.fromkeys(names)
     return list(files)
 
 
@@ -61,54 +59,22 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(stream, "blake2b").hexdigest()
 
 
-@contextmanager
-def open_packed(path: Path) -> Iterator[Any]:
-    """Opens a file; yields its unpacked content (.gz, or the only member of a .zip)."""
-    with path.open("rb") as file, ExitStack() as stack:
-        stream: Any = file
-        if path.suffix == ".gz":
-            stream = stack.enter_context(gzip.open(file))
-        elif path.suffix == ".zip":
-            archive = stack.enter_context(zipfile.ZipFile(file))
-            [member] = [member for member in archive.infolist() if not member.is_dir()]
-            stream = stack.enter_context(archive.open(member))
-        yield stream
+def open_unpacked(path: Path) -> Any:
+    """Opens a file, or the content of a .gz file, as a stream of bytes."""
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
-def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yields numbered lines of a file, packed or not, as bytes."""
-    with reading("file", path), open_packed(path) as stream:
-        yield from enumerate(stream, 1)
-
-
-def lines(path: Path, done: Callable[[int], object] = lambda position: None) -> Iterator[tuple[int, str]]:
+def lines(path: Path) -> Iterator[tuple[int, str]]:
     r"""Yields numbered lines of a text file, packed or not, with their ends; only \n ends one.
 
     The text is UTF-8, or UTF-16 if it begins with a byte order mark.
 
-    Args:
-        path: the file.
-        done: called before each line with the number of bytes read from the file on disk.
-
     Raises:
         UserError: if the file is in another encoding, binary, or cut short.
     """
-    with reading("UTF-8 text file", path), open_packed(path) as stream:
+    with reading("UTF-8 text file", path), open_unpacked(path) as stream:
         encoding = "utf-16" if stream.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
-        file = getattr(stream, "fileobj", stream)  # below gzip
         for number, line in enumerate(io.TextIOWrapper(stream, encoding, newline="\n"), 1):
             if "\0" in line:
-                text = "NUL characters: a binary file, or UTF-16 without a byte order mark"
-                raise UserError(text, key=f"{path}:{number}")
-            done(file.tell())
+                raise ValueError(f"line {number} has NUL characters, as UTF-16 without a byte order mark")
             yield number, line
-
-
-def aligned_lines(*paths: Path) -> Iterator[tuple[str, ...]]:
-    """Yields the corresponding lines of files that are aligned line by line.
-
-    Raises:
-        UserError: if the files do not have the same number of lines, or as ``lines`` does.
-    """
-    with reading("group of aligned files", ", ".join(map(str, paths))):
-        yield from zip(*[(line for _, line in lines(path)) for path in paths], strict=True)

@@ -49,31 +49,22 @@ class Samples(Source):
         dev_fraction: Below1 = 0.05,
     ) -> None:
         super().__init__(dev_fraction=dev_fraction)
-        self.kind = kind
-        self.total_pairs = pairs
+        self.kind, self.pairs = kind, pairs
         self.symbols = kind == "parse"
         self.classes = CLASSES if kind == "nli" else ()
         self._file = FOLDER / f"{FILES[kind]}.tsv.bz2"
 
     def examples(self) -> Iterator[Example]:
-        return islice(self._read(), self.total)
+        return islice(self._read(), self.pairs)
 
     def identity(self) -> Iterator[str | bytes]:
-        yield f"{self.kind} {self.total}"
+        yield f"{self.kind} {self.pairs}"
         yield self._file.read_bytes()
 
     def describe(self) -> dict[str, Any]:
-        where = f"data/samples/{self._file.name}, which a program generated; no person wrote them"
-        return {
-            "name": f"data/samples/{FILES[self.kind]}",
-            "where": f"the first {self.total:,} pairs of {where}",
-            "licence": "that of this software",
-            "synthetic": True,
-        }
-
-    @property
-    def total(self) -> int:
-        return self.total_pairs
+        where = f"the first {self.pairs:,} pairs, which a program generated; no person wrote them"
+        name = f"data/samples/{FILES[self.kind]}"
+        return {"name": name, "where": where, "licence": "that of this software", "synthetic": True}
 
     def _read(self) -> Iterator[Example]:
         with bz2.open(self._file, "rt", encoding="utf-8") as lines:

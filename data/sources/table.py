@@ -1,26 +1,29 @@
 """Sources whose examples are rows with named fields: of files, or of a data set of the Hugging Face hub.
 
 Files are read by Python's readers and pyarrow's, which have the first row within 0.7 s. ``datasets`` takes seconds
-to import, and is used for the hub only.
+to import, and is used for the hub only; it streams rows, and no code of a data set is run.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import HfApi
+
 from data.errors import UserError, reading
 from data.sources.base import Example, Part, Source
-from data.sources.hub import find_commit, stream_rows
 from data.sources.reading import as_list, digest, file_kind, find_files, lines
 
 Row = dict[str, Any]
-Rows = Iterable[tuple[str, Row]]  # each with its place for messages: file and line
+ASK_SECONDS = 5.0  # for the hub's answer to a question
 csv.register_dialect("tabs", delimiter="\t", quoting=csv.QUOTE_NONE)
 csv.field_size_limit(1 << 30)  # a document may be longer than the default, 128 KiB
 
@@ -44,6 +47,7 @@ class Table(Source):
 
     Attributes:
         section: first part of the configuration's keys, for messages.
+        path_key: the second part of that of ``path``.
         fields: names of the fields that are read.
         kinds: endings of the files that are read from a folder.
 
@@ -53,6 +57,7 @@ class Table(Source):
     """
 
     section: str
+    path_key = "path"
     fields: tuple[str, ...]
     kinds: tuple[str, ...] = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
@@ -70,22 +75,18 @@ class Table(Source):
         **shared: Any,
     ) -> None:
         super().__init__(**shared)
+        key = f"{self.section}.{self.path_key}"
         if (path is None) == (dataset is None):
-            raise UserError("set this or dataset, and only one of them", key=f"{self.section}.path")
+            raise UserError("set this or dataset, and only one of them", key=key)
         self.dataset, self.subset, self.files, self.revision = dataset, subset, files, revision
-        self._paths = [*as_list(path), *as_list(dev_path)]
-        part: Part | None = None if dev_path is None and dev_split is None else "train"
-        held_out = find_files(dev_path, self.kinds, f"{self.section}.dev_path")
-        train = [file for file in find_files(path, self.kinds, f"{self.section}.path") if file not in held_out]
-        if path is not None and not train:
-            raise UserError("no file is left beside those of dev_path", key=f"{self.section}.path")
-        self._files: list[tuple[Path, Part | None]] = [(file, part) for file in train]
-        self._files += [(file, "dev") for file in held_out]
-        self._splits: list[tuple[str, Part | None]] = [(split, part)] if dataset else []
-        self._splits += [(dev_split, "dev")] if dev_split else []
-
-        self._size = sum(file.stat().st_size for file, _ in self._files)
-        self._earlier = self._position = 0  # bytes read of earlier files, and of the current one
+        self._names = [*as_list(path), *as_list(dev_path)]
+        found = find_files(path, self.kinds, key)
+        held_out: list[Path | str] = [*find_files(dev_path, self.kinds, f"{self.section}.dev_path")]
+        held_out += as_list(dev_split)  # a str is a split of the data set
+        train = [split] if dataset else [file for file in found if file not in held_out]
+        part: Part | None = "train" if held_out else None
+        self._places: list[tuple[Path | str, Part | None]] = [(place, part) for place in train]
+        self._places += [(place, "dev") for place in held_out]
 
     @abstractmethod
     def example(self, row: Row) -> Example | None:
@@ -94,75 +95,63 @@ class Table(Source):
     @cached_property
     def commit(self) -> str:
         """The commit behind ``revision``, whose files are read."""
-        return find_commit(str(self.dataset), self.revision, f"{self.section}.dataset")
+        if self.revision and re.fullmatch("[0-9a-f]{40}", self.revision):
+            return self.revision
+        with reading(f"data set of the hub: {self.dataset}", f"{self.section}.dataset"):
+            return str(HfApi().dataset_info(str(self.dataset), revision=self.revision, timeout=ASK_SECONDS).sha)
 
     def examples(self) -> Iterator[Example]:
-        for split, part in self._splits:
-            options = {"name": self.subset, "data_files": self.files, "split": split, "revision": self.commit}
-            rows: Rows = stream_rows(str(self.dataset), f"{self.section}.dataset", **options)
-            yield from (example._replace(part=part) for example in self.read_rows(rows))
-        self._earlier = 0
-        for path, part in self._files:
-            self._position = 0
-            yield from (example._replace(part=part) for example in self.read_rows(self.read_file(path)))
-            self._earlier += path.stat().st_size
-        self._position = 0
+        for place, part in self._places:
+            yield from (example._replace(part=part) for example in self.read_place(place))
 
-    def read_rows(self, rows: Rows) -> Iterator[Example]:
-        """Yields the examples in the rows of a file or split."""
-        for where, row in rows:
-            with reading(f"row with the fields {', '.join(self.fields)}", where):
+    def read_place(self, place: Path | str) -> Iterator[Example]:
+        """Yields the examples of a file or split."""
+        rows = iter(self.read_file(place) if isinstance(place, Path) else self._read_split(place))
+        for number in count(1):
+            with reading(f"row with the fields {', '.join(self.fields)}", f"{place}, row {number}"):
+                if (row := next(rows, None)) is None:
+                    return
                 example = self.example(row)
                 if example and not all(isinstance(text, str) for text in example.texts):
                     raise TypeError("a field is not text")
             if example:
                 yield example
 
-    @property
-    def share_read(self) -> float | None:
-        return (self._earlier + self._position) / self._size if self._size else None
+    def _read_split(self, split: str) -> Iterator[Row]:
+        options = {"name": self.subset, "data_files": self.files, "split": split, "revision": self.commit}
+        with reading(f"data set of the hub: {self.dataset}", f"{self.section}.dataset"):
+            import datasets  # takes seconds to import
 
-    def lines(self, path: Path) -> Iterator[tuple[int, str]]:
-        """Yields numbered lines of a text file, and counts the bytes that are read."""
-        return lines(path, partial(setattr, self, "_position"))
+            yield from datasets.load_dataset(self.dataset, streaming=True, **options)
 
-    def read_file(self, path: Path) -> Rows:
+    def read_file(self, path: Path) -> Iterable[Row]:
         """Yields the rows of a file."""
-        kind = file_kind(path)
-        with reading(f"{kind} file", path):
-            if kind == ".parquet":
-                from pyarrow import parquet  # takes long to import, and few corpora need it
+        kind, text = file_kind(path), (line for _, line in lines(path))
+        if kind == ".parquet":
+            from pyarrow import parquet  # takes long to import, and few corpora need it
 
-                batches = parquet.ParquetFile(path).iter_batches(batch_size=64, columns=list(self.fields))
-                rows = (row for batch in batches for row in batch.to_pylist())  # long documents fit into memory
-                yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows, 1))
-            elif kind in (".jsonl", ".json"):
-                for number, line in self.lines(path):
-                    if line.strip():
-                        with reading("JSON object", f"{path}:{number}"):
-                            row = dict(json.loads(line))
-                        yield f"{path}:{number}", row
-            else:
-                dialect = "excel" if kind == ".csv" else "tabs"
-                table = csv.reader((line for _, line in self.lines(path)), dialect, strict=True)
-                header = next(table, [])
-                for cells in filter(None, table):
-                    where = f"{path}:{table.line_num}"
-                    with reading("row under the header", where):
-                        row = dict(zip(header, cells, strict=True))
-                    yield where, row
+            batches = parquet.ParquetFile(path).iter_batches(batch_size=64, columns=list(self.fields))
+            for batch in batches:  # small, so that long documents fit into memory
+                yield from batch.to_pylist()
+        elif kind in (".jsonl", ".json"):
+            yield from (dict(json.loads(line)) for line in text if line.strip())
+        else:
+            table = csv.reader(text, "excel" if kind == ".csv" else "tabs", strict=True)
+            header = next(table, [])
+            yield from (dict(zip(header, cells, strict=True)) for cells in table if cells)
 
     def identity(self) -> Iterator[str]:
         yield f"{self.fields}"
-        for split, part in self._splits:
-            yield f"{self.dataset} {self.subset} {split} {self.files} {self.commit} {part}"
-        for path, part in self._files:
-            yield f"{file_kind(path)} {part} {digest(path)}"
+        for place, part in self._places:
+            if isinstance(place, Path):
+                yield f"{file_kind(place)} {part} {digest(place)}"
+            else:
+                yield f"{self.dataset} {self.subset} {place} {self.files} {self.commit} {part}"
 
     def describe(self) -> dict[str, Any]:
-        names = filter(None, (self.dataset, self.subset))
-        hub = [f"Hugging Face hub: {' '.join(names)}, revision {self.commit}"] if self.dataset else []
-        return {"name": self.dataset or self.name, "where": ", ".join(hub + self._paths), "licence": None}
+        hub = [f"Hugging Face hub: {self.dataset}", self.subset, f"revision {self.commit}"] if self.dataset else []
+        where = ", ".join(filter(None, [*hub, *self._names]))
+        return {"name": self.dataset or self.name, "where": where, "licence": None}
 
     def pinned(self) -> dict[str, Any]:
         return {"revision": self.commit} if self.dataset else {}  # a branch may move

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, Literal
 
 from data.errors import reading
 from data.ranges import Count
 from data.sources.base import Example
-from data.sources.reading import as_list, file_kind
-from data.sources.table import Row, Rows, Table
+from data.sources.reading import as_list, file_kind, lines
+from data.sources.table import Row, Table
 
 Cut = Literal["file", "paragraph", "line"] | Count  # a number counts words
 
@@ -53,41 +53,41 @@ class Text(Table):
         **table: Any,
     ) -> None:
         super().__init__(path=path, **table)
-        self.document_start = document_start
         with reading("regular expression", "corpus.document_start"):
-            self._start = None if document_start is None else re.compile(document_start)
-        folders = [name for name in as_list(path) if Path(name).expanduser().is_dir()]
+            self._start = re.compile(document_start or "")
+        folders = any(Path(name).expanduser().is_dir() for name in as_list(path))
         self.unit: Cut = document or ("file" if folders else "line")
         self.field, self.group_field = field, group_field
-        self.fields = (field,) if group_field is None else (field, group_field)
+        self.fields = (field, group_field) if group_field else (field,)
 
     def example(self, row: Row) -> Example:
-        text = "" if row[self.field] is None else row[self.field]
-        group = None if self.group_field is None else row[self.group_field]
-        return Example((text,), group=None if group is None else str(group).split("/", 1)[0])
+        group = row[self.group_field] if self.group_field else None
+        return Example((row[self.field] or "",), group=None if group is None else str(group).split("/", 1)[0])
 
-    def read_rows(self, rows: Rows) -> Iterator[Example]:
-        first: Example | None = None
-        texts: list[str] = []
-        for example in super().read_rows(rows):
-            [text] = example.texts
-            if first and (self._start is None or self._start.search(text.strip("\n"))):
-                yield first._replace(texts=("\n".join(texts),))
-                first, texts = None, []
-            first = first or example
-            texts.append(text)
-        if first:
-            yield first._replace(texts=("\n".join(texts),))
+    def read_place(self, place: Path | str) -> Iterator[Example]:
+        document: list[Example] = []
+        for example in super().read_place(place):
+            if document and self._start.search(example.texts[0].strip("\n")):
+                yield join_rows(document)
+                document = []
+            document.append(example)
+        if document:
+            yield join_rows(document)
 
-    def read_file(self, path: Path) -> Rows:
+    def read_file(self, path: Path) -> Iterable[Row]:
         if file_kind(path) in Table.kinds:
             return super().read_file(path)
-        texts = cut((line for _, line in self.lines(path)), self.unit)
-        return ((str(path), {self.field: text, self.group_field or "": None}) for text in texts)
+        texts = cut((line for _, line in lines(path)), self.unit)
+        return ({self.field: text, self.group_field or "": None} for text in texts)
 
     def identity(self) -> Iterator[str]:
-        yield f"{self.unit} {self.document_start}"
+        yield f"{self.unit} {self._start.pattern}"
         yield from super().identity()
+
+
+def join_rows(rows: Sequence[Example]) -> Example:
+    """Returns the document whose lines or paragraphs ``rows`` hold."""
+    return rows[0]._replace(texts=("\n".join(row.texts[0] for row in rows),))
 
 
 def cut(lines: Iterable[str], unit: Cut) -> Iterator[str]:
@@ -96,20 +96,12 @@ def cut(lines: Iterable[str], unit: Cut) -> Iterator[str]:
         yield from lines
     elif unit == "file":
         yield "".join(lines)
-    elif unit == "paragraph":
-        yield from ("".join(block) for blank, block in groupby(lines, str.isspace) if not blank)
     else:
-        words = split_words(lines)
-        while text := "".join(islice(words, unit)):
-            yield text
-
-
-def split_words(lines: Iterable[str]) -> Iterator[str]:
-    """Yields the words with the white space around them, as blank lines separate paragraphs."""
-    blank = ""
-    for line in lines:
-        for piece in re.findall(r"\s*\S+\s*|\s+", line):
-            blank += piece
-            if not piece.isspace():
-                yield blank
-                blank = ""
+        blocks = groupby(lines, str.isspace)
+        paragraphs = (f"{''.join(block)}\n\n" for is_blank, block in blocks if not is_blank)
+        if unit == "paragraph":
+            yield from paragraphs
+        else:  # a word, with the white space beside it
+            words = chain.from_iterable(map(re.compile(r"\s*\S+\s*").findall, paragraphs))
+            while text := "".join(islice(words, unit)):
+                yield text

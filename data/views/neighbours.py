@@ -6,14 +6,12 @@ s_(i-1) <- s_i -> s_(i+1)        offsets -1 and +1
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from data.errors import UserError
-from data.loader import Units
-from data.sources.base import PART_NAMES, Part
+from data.sources.base import Part
 from data.store import Selection, TokenTable
 
 
@@ -29,19 +27,19 @@ class NeighbourUnit(NamedTuple):
     neighbours: tuple[np.ndarray, ...]
 
 
+@dataclass(frozen=True)
 class Neighbours:
     """Units of a sentence with its neighbours, by the number of the sentence.
 
-    Args:
+    Attributes:
         sentences: all sentences of a corpus, in their order.
         targets: the same sentences as targets, perhaps under another tokenizer.
         offsets: positions of the neighbours; 1 is the next sentence, -1 the previous one.
     """
 
-    def __init__(self, sentences: Units, targets: Units, offsets: Sequence[int]) -> None:
-        self.sentences = sentences
-        self.targets = targets
-        self.offsets = tuple(offsets)
+    sentences: Any
+    targets: Any
+    offsets: Sequence[int]
 
     def __getitem__(self, i: int) -> NeighbourUnit:
         """Returns sentence ``i`` and its neighbours, all of which must exist (``select``)."""
@@ -49,24 +47,20 @@ class Neighbours:
 
 
 def has_neighbours(documents: np.ndarray, usable: np.ndarray, offsets: Sequence[int]) -> np.ndarray:
-    """Returns which sentences have usable neighbours at all ``offsets``, of shape (n,), bool.
+    """Returns a mask of the sentences that have usable neighbours at all ``offsets``, of shape (n,), bool.
 
     A neighbour is a sentence of the same document.
 
     Args:
         documents: number of each sentence's document, of shape (n,).
-        usable: which sentences may be neighbours, of shape (n,), bool.
+        usable: mask of the sentences that may be neighbours, of shape (n,), bool.
         offsets: as ``Neighbours`` has them, none of them 0.
     """
-    n = len(documents)
-    result = np.ones(n, dtype=bool)
+    places = np.arange(len(documents))
+    result = np.ones(len(documents), dtype=bool)
     for offset in offsets:
-        low, high = max(0, -offset), n - max(0, offset)  # of the sentences with any sentence at the offset
-        there = np.zeros(n, dtype=bool)
-        if low < high:
-            here, other = slice(low, high), slice(low + offset, high + offset)
-            there[here] = (documents[here] == documents[other]) & usable[other]
-        result &= there
+        other = (places + offset).clip(0, len(documents) - 1)
+        result &= (other == places + offset) & (documents[other] == documents) & usable[other]
     return result
 
 
@@ -81,18 +75,10 @@ def select(store: TokenTable, part: Part, offsets: Sequence[int]) -> Selection:
         offsets: as ``Neighbours`` has them.
 
     Raises:
-        ValueError: if the units of ``store`` are documents.
         UserError: if no sentence is left.
     """
-    if store.sentences is None:
-        raise ValueError("Neighbours need a store of sentences. Got one of documents.")
+    assert store.sentences is not None  # Requirements.unit is sentence
     usable = np.zeros(len(store), dtype=bool)
     usable[store.select(part, rules=replace(store.sentences, unique=False)).indices] = True
-    found = store.select(part)
-    selected = found.narrowed(has_neighbours(store.documents, usable, offsets), "without neighbours")
-    if not len(selected.indices):
-        kind = PART_NAMES[part]
-        raise UserError(
-            f"none of the {len(found.indices):,} {kind} sentences has a neighbour in its document", key="corpus"
-        )
-    return selected
+    mask = has_neighbours(store.documents, usable, offsets)
+    return store.select(part).narrow(mask, "without neighbours", "a neighbour in its document")

@@ -22,16 +22,13 @@ sentence up to a number of tokens, which is sometimes small. Only content and or
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from data.errors import UserError
-from data.loader import Units
-from data.sources.base import PART_NAMES, Part
+from data.sources.base import Part
 from data.store import Selection, TokenTable
-
-ANY_LENGTH = int(np.iinfo(np.uint32).max)  # words
 
 
 class SegmentPair(NamedTuple):
@@ -52,7 +49,7 @@ class RunningText:
             ascending; no document is in two parts.
     """
 
-    def __init__(self, sentences: Units, documents: np.ndarray, *parts: np.ndarray) -> None:
+    def __init__(self, sentences: Any, documents: np.ndarray, *parts: np.ndarray) -> None:
         self.sentences = sentences
         self.documents = documents
         # Of each part: its places, and the positions in them at which a document begins, followed by their number.
@@ -89,7 +86,7 @@ class RunningText:
                 length += len(sentence)
         return found
 
-    def elsewhere(self, start: int, rng: np.random.Generator, *, by_document: bool = False) -> int:
+    def random_other_document(self, start: int, rng: np.random.Generator, *, by_document: bool = False) -> int:
         """Returns a random place in another document of the same part, which must have one.
 
         Args:
@@ -97,7 +94,10 @@ class RunningText:
             rng: source of randomness.
             by_document: whether a document is drawn first and then a place in it, instead of any place.
         """
-        places, borders = next(part for part in self._parts if _has(part[0], start))
+        # The part that has the place: both are ascending.
+        places, borders = next(
+            part for part in self._parts if part[0][part[0].searchsorted(start, "right") - 1] == start
+        )
         own = int(np.searchsorted(borders, np.searchsorted(places, start), side="right")) - 1
         first, end = borders[own : own + 2]
         if by_document:
@@ -136,7 +136,7 @@ def next_segments(place: Place, room: int, rng: np.random.Generator, short: floa
     first = np.concatenate(text.before(start, int(rng.integers(1, most + 1)))[::-1])[-most:]
     wanted = tokens - len(first)
     follows = bool(rng.random() < 0.5)
-    begin = start if follows else text.elsewhere(start, rng)
+    begin = start if follows else text.random_other_document(start, rng)
     return SegmentPair(first, np.concatenate(text.run(begin, wanted))[:wanted], follows)
 
 
@@ -154,12 +154,9 @@ def published_segments(place: Place, room: int, rng: np.random.Generator, short:
     count = int(rng.integers(1, len(run))) if len(run) > 1 else 1
     first = np.concatenate(run[:count])
     follows = len(run) > 1 and bool(rng.random() < 0.5)
-    if follows:
-        second = np.concatenate(run[count:])
-    else:
-        other = text.elsewhere(start, rng, by_document=True)
-        second = np.concatenate(text.run(other, tokens - len(first)))
-    return SegmentPair(*truncated(first, second, room, rng), follows)
+    if not follows:
+        run = run[:count] + text.run(text.random_other_document(start, rng, by_document=True), tokens - len(first))
+    return SegmentPair(*truncate(first, np.concatenate(run[count:]), room, rng), follows)
 
 
 def ordered_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> SegmentPair:
@@ -167,7 +164,7 @@ def ordered_segments(place: Place, room: int, rng: np.random.Generator, short: f
 
     They begin with the place, or end with the sentence after it, each with probability 1/2 (if both can be).
 
-    Where two do not fit, the longer segment loses tokens at either end (``truncated``).
+    Where two do not fit, the longer segment loses tokens at either end (``truncate``).
 
     Args:
         place: with another sentence of its document after it.
@@ -184,16 +181,16 @@ def ordered_segments(place: Place, room: int, rng: np.random.Generator, short: f
     segments = np.concatenate(run[:count]), np.concatenate(run[count:])
     follows = bool(rng.random() < 0.5)
     first, second = segments if follows else segments[::-1]
-    return SegmentPair(*truncated(first, second, room, rng), follows)
+    return SegmentPair(*truncate(first, second, room, rng), follows)
 
 
-def fitted(first: int, second: int, room: int) -> tuple[int, int]:
+def truncated_lengths(first: int, second: int, room: int) -> tuple[int, int]:
     """Returns the lengths of two segments cut to ``room``: the longer one (if equal, the second) is lowered."""
     second = min(second, max(room // 2, room - first))
     return min(first, room - second), second
 
 
-def truncated(
+def truncate(
     first: np.ndarray, second: np.ndarray, room: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cuts two segments (of shapes (n,) and (m,)) to ``room`` tokens, as the published program does.
@@ -205,7 +202,7 @@ def truncated(
         front = int(rng.binomial(len(segment) - length, 0.5))
         return segment[front : front + length]
 
-    kept = fitted(len(first), len(second), room)
+    kept = truncated_lengths(len(first), len(second), room)
     return cut(first, kept[0]), cut(second, kept[1])
 
 
@@ -214,9 +211,9 @@ def select(
     part: Part,
     *,
     before: bool = False,
-    behind: int = 0,
+    min_tokens_after: int = 0,
     tokens: int = 0,
-    others: bool = False,
+    two_documents: bool = False,
 ) -> Selection:
     """Selects the sentences of ``part`` that can be a pair's ``Place``.
 
@@ -226,41 +223,31 @@ def select(
         store: of sentences.
         part: "train" or "dev".
         before: whether the document must have text before the sentence.
-        behind: tokens that the document must have after the sentence.
+        min_tokens_after: tokens that the document must have after the sentence.
         tokens: that the document must have from the sentence on.
-        others: whether places must be of two documents at least.
+        two_documents: whether places must be of two documents at least.
 
     Raises:
         UserError: if there are none.
     """
-    assert store.sentences is not None, "Requirements.unit is sentence"
-    rules = replace(store.sentences, min_words=1, max_words=ANY_LENGTH, unique=False)
+    assert store.sentences is not None  # Requirements.unit is sentence
+    rules = replace(store.sentences, min_words=1, max_words=2**31, unique=False)
     found = store.select(part, rules=rules)
     documents, lengths = store.documents, store.lengths[:, 0]
     ends = np.append(0, np.cumsum(lengths))
     left = ends[np.searchsorted(documents, documents, side="right")] - ends[1:]  # after each sentence
-    usable = (left >= behind) & (left + lengths >= tokens)
+    usable = (left >= min_tokens_after) & (left + lengths >= tokens)
     if before:
         usable &= ends[:-1] > ends[np.searchsorted(documents, documents)]
-    selected, kind = found.narrowed(usable, "without continuation"), PART_NAMES[part]
-    if not len(selected.indices):
-        longest = int((left + lengths)[found.indices].max())
-        needs = f"{tokens:,} tokens{' and text before it' * before}" if tokens else "another sentence"
-        raise UserError(
-            f"no {kind} sentence has {needs} up to the end of its document (the longest has {longest:,} tokens)",
-            key="corpus",
-        )
-    if others and documents[selected.indices[0]] == documents[selected.indices[-1]]:
-        raise UserError(f"all usable {kind} sentences are of one document; a pair may need two", key="corpus")
+    needs = f"{tokens or min_tokens_after:,} tokens up to the end of its document"
+    needs += ", and text before it" * before
+    longest = (left + lengths)[found.indices].max()
+    selected = found.narrow(usable, "without continuation", f"{needs} (the longest has {longest:,})")
+    if two_documents and documents[selected.indices[0]] == documents[selected.indices[-1]]:
+        raise UserError(f"all places of the {part} part are of one document", key="corpus")
     return selected
 
 
 def _target(room: int, rng: np.random.Generator, short: float) -> int:
     """Returns the tokens of a pair: ``room``, or with probability ``short`` any number of 2 .. ``room``."""
     return int(rng.integers(2, room + 1)) if rng.random() < short else room
-
-
-def _has(numbers: np.ndarray, number: int) -> bool:
-    """Returns whether ``number`` is in the ascending ``numbers``."""
-    position = int(np.searchsorted(numbers, number))
-    return position < len(numbers) and numbers[position] == number

@@ -65,13 +65,7 @@ class SpanSampler:
         )
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[list[Span], list[list[Span]]]:
-        """Draws A anchors and, for each, P positives of a document of ``n`` tokens.
-
-        Raises:
-            ValueError: if ``n`` is less than ``min_tokens``.
-        """
-        if n < self.min_tokens:
-            raise ValueError(f"A document must have at least {self.min_tokens} tokens. Got {n} instead.")
+        """Draws A anchors and, for each, P positives of a document of ``n`` tokens, ``min_tokens`` or more."""
         lengths = [self._length(self.anchor_beta, self.max_length, rng) for _ in range(self.anchors_per_document)]
         if self.placement == "uniform":
             starts = uniform_starts(n, lengths, self.least_gap, rng)
@@ -95,7 +89,7 @@ class SpanSampler:
             length = min(self._length(self.positive_beta, self.max_length, rng), max(start, n - end))
             sides = [s for s in (start - length, end) if s >= 0 and s + length <= n]
             first = sides[int(rng.integers(len(sides)))]
-        else:
+        else:  # "all"
             length = self._length(self.positive_beta, self.max_length, rng)
             first = int(rng.integers(max(0, start - length), min(end, n - length), endpoint=True))
         return Span(first, first + length)

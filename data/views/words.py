@@ -26,8 +26,8 @@ BLANKS = ("▁", " ")  # the blank before a word: in SentencePiece; in byte-leve
 SPLIT_MARKS = ("“", "»")
 
 
-def beginnings(tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
-    """Returns which tokens of the vocabulary begin a word, of shape (V,), bool.
+def word_start_mask(tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
+    """Returns a mask of the tokens in the vocabulary that begin a word, of shape (V,), bool.
 
     Words are separated by blanks, and each punctuation mark begins another word. In a vocabulary of whole words
     every token begins one. (The published program deletes the Treebank's words, which token ids do not show.)

@@ -180,7 +180,7 @@ class Decoders(Head):
         return TaskData(units, train, dev, np.asarray(total), self.setting)
 
     def _train_words(self, corpus: Corpus) -> None:
-        corpus.progress(f"words of {self.name}", 0, None)
+        corpus.progress(f"words of {self.name}", 0)
         source, column = (corpus.source, 0) if self.source is None else (self.source, 1)
         options: dict[str, Any] = {
             "vocab_size": self.sizes.vocab_size,
@@ -191,9 +191,8 @@ class Decoders(Head):
         }
         with rename_keys(encoder="objective"), nullcontext() if self.source is None else task_keys(self.name):
             self.tokenizer = load_or_train(
-                "words",
-                str(options),
-                lambda: train_words(source.texts(column), **options),
+                (train_words, options),
+                lambda: source.texts(column),
                 corpus.cache / "tokenizers",
                 f"column {column} {source.texts_key()}",
             )
@@ -308,7 +307,6 @@ class PairClassifier(Head):
             self.classifier = nn.Linear(3 * encoder.dimension, classes)
 
     def sample(self, unit: Pair, format: TokenFormat, rng: np.random.Generator) -> PairExample:
-        assert unit.label is not None, "Inference has a label for each pair."
         return PairExample(format.wrap(unit.first), format.wrap(unit.second), unit.label)
 
     def collate(self, examples: list[PairExample], format: TokenFormat) -> Batch:

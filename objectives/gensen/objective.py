@@ -27,11 +27,12 @@ import numpy as np
 
 from data.errors import UserError
 from data.randomness import TASK, generator
-from data.ranges import AtLeast3, AtLeast6, Below1, Count, Size, Width
+from data.ranges import AtLeast3, Below1, Count, Size, Width
 from data.sources.base import Source
 from data.sources.pairs import Inference, Parallel
 from data.sources.samples import MOST, Generated, Samples
 from data.sources.trees import Trees
+from data.tokenizer import Words
 from objectives.base import Corpus, Multitask, Requirements, TaskData, task_keys
 from objectives.gensen.heads import OFFSETS, Decoders, PairClassifier, Sizes
 
@@ -103,7 +104,7 @@ class GenSen(Multitask):
         alpha: Mapping[str, float] | None = None,
         nli_every: Count = 10,
         max_length: AtLeast3 = 90,
-        vocab_size: AtLeast6 = 30_000,
+        vocab_size: Words = 30_000,
         min_count: Count = 2,
         word_size: Width = 512,
         hidden: Width | None = None,

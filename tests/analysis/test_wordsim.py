@@ -15,6 +15,7 @@ from encoders.bag_of_words import BagOfWords
 from encoders.bilstm_max import BiLSTMMax
 from encoders.random_vectors import RandomVectors
 from tests.analysis.evaluation_helpers import vector_file
+from tests.checks.encoder import train_tokenizer
 from tests.real_data import suite_data
 
 WORDS = {"sun": (1.0, 0.0), "moon": (0.8, 0.6), "car": (0.0, 1.0), "Rome": (-1.0, 0.1), "zero": (0.0, 0.0)}
@@ -54,7 +55,7 @@ def test_rho_is_of_cosines(tmp_path: Path) -> None:
 
 
 def test_encoders_without_a_table_encode_words_as_sentences() -> None:
-    tokenizer = BiLSTMMax.train_tokenizer(["the sun and the long-term moon"], min_count=1)
+    tokenizer = train_tokenizer(BiLSTMMax, ["the sun and the long-term moon"], min_count=1)
     lstm = BiLSTMMax(hidden=4, word_size=3, tokenizer=tokenizer)
     texts = ["sun", "long-term", "mars", "<s>", "the sun"]
     table, known = look_up(Model("lstm", lstm), texts)

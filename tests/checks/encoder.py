@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,16 @@ import encoders
 from data.batch import Tokens
 from data.errors import UnfitError, UserError
 from encoders.base import Encoder
-from encoders.fingerprint import fingerprint
 
 SENTENCES = ["The cat sat on the mat.", "", "dog", "a dog looked at the cat and the dog " * 30, "the cat", "dog"]
+
+
+def train_tokenizer(kind: type[Encoder], texts: Iterable[str], **settings: Any) -> Any:
+    """Trains the tokenizer of an encoder with random weights."""
+    recipe = kind.tokenizer_recipe(**settings)
+    assert recipe is not None
+    train, arguments = recipe
+    return train(texts, **arguments)
 
 
 def check_encoder(encoder: Encoder, folder: Path) -> None:
@@ -37,7 +45,7 @@ def check_forward(encoder: Encoder) -> None:
     assert encoding.states.shape == (*tokens.ids.shape, encoder.state_dimension)
     assert encoding.sentence.shape == (3, encoder.dimension) and torch.equal(encoding.mask, tokens.mask)
     torch.testing.assert_close(encoder.vectors(tokens), encoding.sentence, atol=1e-5, rtol=0)
-    assert encoder.sequence_features(encoding).shape == (3, encoder.sequence_dimension)
+    assert encoder.sequence_features(encoding).shape == (3, encoder.state_dimension)
     for place, row in enumerate(rows):
         alone = encoder(Tokens.pad([row], encoder.format.pad_id))
         torch.testing.assert_close(alone.sentence[0], encoding.sentence[place], atol=1e-5, rtol=0)
@@ -86,7 +94,7 @@ def check_folder(encoder: Encoder, folder: Path) -> None:
     encoder.save(folder)
     opened = encoders.load(folder)
     np.testing.assert_array_equal(opened.encode(SENTENCES), vectors)
-    assert type(opened) is type(encoder) and fingerprint(opened) == fingerprint(encoder)
+    assert type(opened) is type(encoder) and opened.fingerprint() == encoder.fingerprint()
     assert (opened.format, opened.weights, opened.untrained) == (encoder.format, encoder.weights, False)
     assert opened.origin.startswith(f"continued from {folder}; before that: ") and encoder.origin in opened.origin
     if encoder.opens_elsewhere:

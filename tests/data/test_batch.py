@@ -25,11 +25,3 @@ def test_pad_rows_and_cat() -> None:
     assert Batch({"a": first, "b": second}, size=2).n_tokens == 8
     moved = Batch({"f": first, "g": first, "h": second}).to("meta").tokens
     assert moved["f"] is moved["g"] is not moved["h"] and moved["h"].ids.is_meta
-
-
-def test_rows_without_labels_get_theirs_where_labels_are() -> None:
-    """Labels stay on the CPU when a batch moves to a device, and so must those that ``cat`` fills in."""
-    labelled = Tokens.pad([np.array([1, 2])], 0, labels=[np.array([IGNORE, 5])]).to("meta")
-    joined = Tokens.cat([labelled, Tokens.pad([np.array([3])], 0).to("meta")], 0)
-    assert joined.ids.is_meta and joined.labels is not None
-    assert joined.labels.tolist() == [[IGNORE, 5], [IGNORE, IGNORE]]

@@ -1,11 +1,16 @@
-"""Text that is safe to print in a terminal, and CSV cells that no spreadsheet evaluates."""
+"""Text that is safe to print in a terminal."""
 
 from __future__ import annotations
 
+import io
+import sys
+import time
+
 import pytest
+from tqdm import tqdm
 
 from data import display
-from data.display import csv_cell, duration, nearest_model, printable
+from data.display import csv_cell, printable
 
 
 def test_control_characters_are_shown_escaped() -> None:
@@ -14,47 +19,32 @@ def test_control_characters_are_shown_escaped() -> None:
 
 
 def test_a_csv_cell_is_never_a_formula() -> None:
-    cells = ["=1", "+cmd", "-x", "@a", " =1", "\t=1", "＝1", "-0.22", "+1e5", "a=1", "", 3, -2.5, None]
-    assert [csv_cell(cell) for cell in cells] == [
-        *("'=1", "'+cmd", "'-x", "'@a", "' =1", r"\t=1", "'＝1"),
-        *("-0.22", "+1e5", "a=1", "", 3, -2.5, None),
+    cells = ["=1", "+cmd", "-x", "@a", " =1", "\t=1", "＝1", "-0.22", "+1e5", "a=1", "", 3, None]
+    text = ["'=1", "'+cmd", "'-x", "'@a", "' =1", r"\t=1", "'＝1", "-0.22", "+1e5", "a=1", "", 3, None]
+    assert [csv_cell(cell) for cell in cells] == text
+
+
+def test_without_a_terminal_an_occasional_line_has_the_time_left_at_the_mean_speed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Steps 1 to 64, of 5 s each, are the second half of the work."""
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    with display.bar("training", 0.5) as show:
+        for step in range(1, 65):
+            now += 5
+            show(0.5 + step / 128, f"step {step}")
+    assert capsys.readouterr().err.splitlines() == [
+        f"training {0.5 + step / 128:.0%}  step {step}  {tqdm.format_interval(5 * (64 - step))} left"
+        for step in (2, *range(14, 64, 12))
     ]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (40, "40 s"), (300, "5 min"), (11_500, "3.2 h"), (180_000, "2.1 days"), (1e7, "116 days"),
-        (8215 * 86400, "22 years"), (2e8, "6.3 years"),
-    ],
-)  # fmt: skip
-def test_durations_are_shown_in_one_unit(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("name", "suggestion"),
-    [
-        ("declutr_mini", "declutr-mini"),
-        ("DeCLUTR-mni", "declutr-mini"),
-        ("Bag-of-words", "bag_of_words"),
-        ("roberta-base", None),
-        ("", None),
-    ],
-)
-def test_the_nearest_model_name_is_suggested(name: str, suggestion: str | None) -> None:
-    assert nearest_model(name, ["declutr-mini", "roberta-mini", "bag_of_words"]) == suggestion
-
-
-def test_without_a_terminal_a_bar_is_an_occasional_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(display, "FIRST_SECONDS", 0)
-    with display.bar("embedding, it") as progress:
-        for share in (0.25, 0.5, 1.0):
-            progress(share)
-    assert "embedding, it 25%" in capsys.readouterr().err
-    monkeypatch.undo()
-    with display.bar("embedding, it") as progress:
-        progress(0.25)
-    assert "25%" not in capsys.readouterr().err
+def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    with display.bar("training") as show:
+        time.sleep(0.15)  # a bar changes at most ten times a second
+        show(0.5, "loss 1.000")
+    assert "training 50%" in screen.getvalue() and "loss 1.000" in screen.getvalue()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from data.errors import UnfitError, UserError, UserErrors, reading, reason, rename_keys
 
@@ -23,33 +22,17 @@ def test_several_errors_are_a_line_each_without_repetition() -> None:
     assert str(UserErrors(errors)) == "a: one.\ntwo." and UserErrors(errors).errors == tuple(errors)
 
 
-@pytest.mark.parametrize("error", [UnfitError("b", key="a", hint="C."), UserErrors([UserError("b", key="a")])])
-def test_errors_come_back_from_another_process(error: UserError) -> None:
+def test_errors_come_back_from_another_process() -> None:
+    error = UserErrors([UnfitError("b", key="a", hint="C.")])
     copy = pickle.loads(pickle.dumps(error))
-    assert type(copy) is type(error) and str(copy) == str(error)
-    assert [single.key for single in copy.errors] == ["a"]
+    assert type(copy) is UserErrors and str(copy) == str(error) and copy.errors[0].key == "a"
 
 
-def invalid(kind: Any, value: str) -> Exception:
-    try:
-        TypeAdapter(kind).validate_json(value)
-    except ValueError as error:
-        return error
-    raise AssertionError
-
-
-@pytest.mark.parametrize(
-    ("error", "cause"),
-    [
-        pytest.param(PermissionError(13, "Permission denied", "a.txt"), "Permission denied", id="system error"),
-        pytest.param(ValueError("first.\nsecond"), "first", id="message of two lines"),
-        pytest.param(RuntimeError("wrong:\n\tsize of a"), "wrong: size of a", id="list below a colon"),
-        pytest.param(invalid(dict[str, int], '{"a": "b"}'), "a: Input should be", id="pydantic"),
-        pytest.param(OSError(), "OSError", id="no message"),
-    ],
-)
-def test_a_reason_is_one_line(error: Exception, cause: str) -> None:
-    assert reason(error).startswith(cause) and "\n" not in reason(error)
+def test_a_reason_is_one_line() -> None:
+    assert reason(RuntimeError("wrong:\n\tsize of a")) == "wrong: size of a" and reason(OSError()) == "OSError"
+    with pytest.raises(ValidationError) as error:
+        TypeAdapter(dict[str, int]).validate_json('{"a": "b"}')
+    assert reason(error.value).startswith("a: ") and "\n" not in reason(error.value)
 
 
 def test_any_error_of_a_parser_names_the_file() -> None:
@@ -60,12 +43,10 @@ def test_any_error_of_a_parser_names_the_file() -> None:
         with pytest.raises(UserError) as error, reading("table", "a.csv"):
             raise cause
         assert error.value.key == "a.csv" and error.value.__cause__ is cause
-    own = UserError("line 2 is bad", key="a.csv:2")
-    with pytest.raises(UserError) as error, reading("table", "a.csv"):
-        raise own
-    assert error.value is own
-    with pytest.raises(KeyboardInterrupt), reading("table", "a.csv"):
-        raise KeyboardInterrupt
+    for precise in (UserError("line 2 is bad", key="a.csv:2"), KeyboardInterrupt()):
+        with pytest.raises(type(precise)) as unchanged, reading("table", "a.csv"):
+            raise precise
+        assert unchanged.value is precise
 
 
 def test_keys_get_the_names_of_a_larger_configuration() -> None:

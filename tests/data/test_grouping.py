@@ -39,8 +39,8 @@ def test_length_groups_have_the_least_padding(lengths: list[int], groups: int) -
 
 @settings(max_examples=100)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=9), st.integers(1, 40))
-def test_another_group_is_made_only_if_it_saves_enough_padding(lengths: list[int], worth: int) -> None:
-    count = len(length_groups(np.array(lengths), 9, worth))
+def test_another_group_is_made_only_if_it_saves_enough_padding(lengths: list[int], min_saving: int) -> None:
+    count = len(length_groups(np.array(lengths), 9, min_saving))
     areas = [oracles.least_padded_area(lengths, groups) for groups in range(1, count + 2)]
-    assert all(more - fewer <= -worth for more, fewer in zip(areas[1:-1], areas, strict=False))
-    assert areas[-2] - areas[-1] < worth
+    assert all(more - fewer <= -min_saving for more, fewer in zip(areas[1:-1], areas, strict=False))
+    assert areas[-2] - areas[-1] < min_saving

@@ -9,6 +9,7 @@ import torch
 
 from encoders.bilstm_max import BiLSTMMax
 from encoders.recurrent import Recurrent
+from tests.checks.encoder import train_tokenizer
 
 TEXTS = [
     "The cat sat on the mat and looked at the dog.",
@@ -30,5 +31,5 @@ def tiny(kind: type[Recurrent] = BiLSTMMax, **arguments: Any) -> Any:
     torch.manual_seed(3)
     arguments = {"hidden": 4, "word_size": 3, "min_count": 1, **arguments}
     if "path" not in arguments:
-        arguments.setdefault("tokenizer", kind.train_tokenizer(TEXTS, **arguments))
+        arguments.setdefault("tokenizer", train_tokenizer(kind, TEXTS, **arguments))
     return kind(**arguments)

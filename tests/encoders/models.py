@@ -10,6 +10,7 @@ import pytest
 
 from data.batch import Tokens
 from encoders.transformer import Transformer
+from tests.checks.encoder import train_tokenizer
 
 SENTENCES = [
     "The cat sat on the mat and looked at the dog.",
@@ -30,13 +31,15 @@ def shape(model_type: str = "roberta", **more: Any) -> dict[str, Any]:
     sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
     positions = 66 if model_type == "roberta" else 64
     family_sizes = {"embedding_size": 16} if model_type == "albert" else {}
+    if model_type == "distilbert":
+        family_sizes["hidden_dim"] = sizes.pop("intermediate_size")
     return {"model_type": model_type, **sizes, "max_position_embeddings": positions, **family_sizes, **more}
 
 
 def tiny(model_type: str = "roberta", **arguments: Any) -> Transformer:
     """Returns an encoder of 2 layers x 32 and 64 positions with random weights."""
     arguments = {"weights": "random", "shape": shape(model_type), "vocab_size": 400, **arguments}
-    return Transformer(**{"tokenizer": Transformer.train_tokenizer(texts(), **arguments), **arguments})
+    return Transformer(**{"tokenizer": train_tokenizer(Transformer, texts(), **arguments), **arguments})
 
 
 def minilm() -> Path:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.errors import UserError
 from data.vectors import WordVectors
 from encoders.bag_of_words import BagOfWords
 from tests.checks.encoder import check_encoder
@@ -62,10 +61,3 @@ def test_vectors_of_real_sentences_equal_sentevals_bow() -> None:
     table = {word: glove.vectors[row].double().numpy() for word, row in glove.stoi.items()}
     expected = [bow_mean(line, table, 100) for line in lines]
     np.testing.assert_allclose(BagOfWords(vectors=str(path)).encode(lines), expected, atol=1e-6)
-
-
-def test_a_file_to_open_and_one_to_count_in_are_needed(vectors: str) -> None:
-    with pytest.raises(UserError):
-        BagOfWords()
-    with pytest.raises(UserError):
-        BagOfWords(vectors=vectors, weighting="sif")

@@ -1,39 +1,54 @@
-"""Sub-batches of similar length."""
+"""Sub-batches of similar length; what changes a fingerprint."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 
-from data.batch import Tokens
+import encoders
 from encoders import base
-from encoders.api import Encoding
+from encoders.transformer import Transformer
 from tests.encoders.models import tiny, tokens_of
 
 
 def test_sub_batches_give_the_vectors_of_one_pass_with_less_padding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "LEAST_SAVING", 8)
     encoder = tiny()
-    lengths = (5, 20, 3, 4, 20, 6, 11, 3, 12, 21)
-    tokens = tokens_of(encoder, lengths)
-    weights = list(encoder.parameters())
-    expected = encoder(tokens).sentence
-    weighting = torch.randn_like(expected)
-    expected_gradients = torch.autograd.grad((expected * weighting).sum(), weights, allow_unused=True)
+    tokens = tokens_of(encoder, (5, 20, 3, 4, 20, 6, 11, 3, 12, 21))
+    weights, expected = list(encoder.parameters()), encoder(tokens).sentence
     areas: list[int] = []
-    forward = encoder.forward
-
-    def counting(part: Tokens) -> Encoding:
-        areas.append(part.ids.numel())
-        return forward(part)
-
-    monkeypatch.setattr(encoder, "forward", counting)
+    encoder.register_forward_pre_hook(lambda _, arguments: areas.append(arguments[0].ids.numel()))
     vectors = encoder.vectors(tokens)
     torch.testing.assert_close(vectors, expected, atol=1e-6, rtol=0)
     assert len(areas) > 2 and sum(areas) < 0.6 * tokens.ids.numel()
-    gradients = torch.autograd.grad((vectors * weighting).sum(), weights, allow_unused=True)
-    for gradient, expected_gradient in zip(gradients, expected_gradients, strict=True):
-        torch.testing.assert_close(gradient, expected_gradient, atol=1e-5, rtol=1e-4)
+    weighting = torch.randn_like(expected)
+    ours, theirs = (
+        torch.autograd.grad((each * weighting).sum(), weights, materialize_grads=True, allow_unused=True)
+        for each in (vectors, expected)
+    )
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
     areas.clear()
     encoder.vectors(tokens_of(encoder, (7, 7, 7)))
     assert areas == [21]  # equal lengths: one sub-batch
+
+
+def test_the_fingerprint_is_the_same_in_another_process_and_folder(tmp_path: Path) -> None:
+    encoder = tiny()
+    encoder.save(tmp_path)
+    program = "import sys, encoders; print(encoders.load(sys.argv[1]).fingerprint())"
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    assert subprocess.run(command, capture_output=True, text=True).stdout.strip() == encoder.fingerprint()
+
+
+def test_every_setting_that_changes_vectors_changes_the_fingerprint(tmp_path: Path) -> None:
+    tiny().save(tmp_path)
+    found = [encoders.load(tmp_path, pooling="max"), *(encoders.load(tmp_path) for _ in range(3))]
+    found += [Transformer(path=str(tmp_path), max_length=32), Transformer(path=str(tmp_path), normalize=True)]
+    with torch.no_grad():
+        next(found[1].parameters()).view(-1)[7] += 1e-6
+    found[2].model.config.hidden_act = "relu"  # type: ignore[union-attr]
+    assert len({each.fingerprint() for each in found}) == len(found)

@@ -14,7 +14,6 @@ from data.errors import UserError
 from encoders.concatenated import Concatenated
 from encoders.gru import GRU
 from tests.checks.encoder import check_folder
-from tests.encoders import models
 from tests.encoders.bilstms import ROWS, SENTENCES, tiny
 
 
@@ -32,16 +31,6 @@ def test_states_and_vectors_stand_side_by_side() -> None:
     assert torch.equal(encoding.sentence, torch.cat([part.sentence for part in parts], dim=1))
     vectors = encoder.encode(SENTENCES)
     np.testing.assert_array_equal(vectors, np.hstack([member.encode(SENTENCES) for member in encoder.members]))
-    encoding.sentence.sum().backward()
-    assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in encoder.parameters())
-
-
-def test_a_transformer_is_run_in_groups_of_similar_length() -> None:
-    member = models.tiny()
-    encoder = Concatenated([member, member])
-    assert encoder.computes_padding and Concatenated([member, tiny()]).encode(SENTENCES).shape == (6, 40)
-    tokens = models.tokens_of(member, (60, 3) * 20)
-    torch.testing.assert_close(encoder.vectors(tokens), member.vectors(tokens).repeat(1, 2))
 
 
 def test_each_member_of_a_folder_opens_by_itself(tmp_path: Path) -> None:
@@ -67,18 +56,3 @@ def test_members_are_pooled_together() -> None:
     )
     encoder.pool_by("max")
     np.testing.assert_array_equal(encoder.encode(SENTENCES), expected.encode(SENTENCES))
-    with pytest.raises(UserError):
-        pair().pool_by("last")
-
-
-def test_the_fallback_of_a_member_is_reported() -> None:
-    encoder = pair()
-    assert encoder.fallback is None
-    encoder.members[1].fallback = "other weights"
-    assert Concatenated([*encoder.members, tiny()]).fallback == "other weights"
-
-
-@pytest.mark.parametrize("paths", [(), ("declutr-mini",)])
-def test_fewer_than_two_encoders_are_refused(paths: tuple[str, ...]) -> None:
-    with pytest.raises(UserError):
-        Concatenated(paths=paths)

@@ -16,6 +16,7 @@ from sentence_transformers import SentenceTransformer
 import encoders
 from data.errors import UserError
 from encoders.transformer import Transformer
+from tests.checks.encoder import train_tokenizer
 from tests.encoders.models import texts
 
 SIZES = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
@@ -39,7 +40,7 @@ BARE = ("gpt2", "llama")  # tokenizers without special tokens, and without a pad
 def published(family: str, folder: Path) -> Any:
     """Saves a random model of ``family`` with a tokenizer as published ones; returns the model."""
     name, sizes = FAMILIES[family]
-    bpe = Transformer.train_tokenizer(texts(), vocab_size=400)
+    bpe = train_tokenizer(Transformer, texts(), vocab_size=400)
     if family in BARE:
         backend = copy.deepcopy(bpe.backend_tokenizer)
         backend.post_processor = transformers.tokenization_utils_fast.processors.ByteLevel()  # type: ignore[attr-defined]

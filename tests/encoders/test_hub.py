@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from huggingface_hub import constants
 
 import encoders
 from data.errors import UserError
-from encoders import BUNDLED, hub
+from encoders import BUNDLED
 from encoders.transformer import Transformer
 from experiments import config as configuration
 from tests.encoders.models import shape, tiny
@@ -40,27 +39,12 @@ def test_auto_falls_back_to_the_bundled_model_and_reports_it(no_network: None) -
     encoder = roberta()
     assert (encoder.weights, encoder.origin) == ("bundled", f"{BUNDLED}, bundled")
     assert encoder.fallback is not None and BUNDLED in encoder.fallback
-    assert encoder.fallback.startswith("FacebookAI/roberta-base is not on this machine, and the hub ")
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"weights": "pretrained"}, {"shape": None}, {"name": "declutr_mini"}], ids=str
-)
+@pytest.mark.parametrize("arguments", [{"weights": "pretrained"}, {"shape": None}], ids=str)
 def test_nothing_else_falls_back(arguments: dict[str, Any], no_network: None) -> None:
     with pytest.raises(UserError):
         roberta(**arguments)
-
-
-def test_offline_mode_makes_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert "HF_HUB_OFFLINE is set" in str(roberta().fallback)
-
-
-def test_a_hub_that_never_answers_costs_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: time.sleep(60))
-    start = time.monotonic()
-    assert "did not answer within 5 s" in str(roberta().fallback)
-    assert time.monotonic() - start < 40  # connecting takes 60 s, the limit is 5 s; a busy machine adds to it
 
 
 def test_a_complete_cache_of_the_hub_is_used_without_network(tmp_path: Path, no_network: None) -> None:
@@ -77,29 +61,6 @@ def test_a_complete_cache_of_the_hub_is_used_without_network(tmp_path: Path, no_
     (model / "snapshots" / revision / "model.safetensors").unlink()
     with pytest.raises(UserError):
         Transformer(name="someone/some-model", weights="pretrained")
-
-
-def test_bundled_weights_take_precedence_over_the_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_network: None
-) -> None:
-    monkeypatch.setattr(hub, "CHECKPOINTS", tmp_path)
-    tiny().save(tmp_path / BUNDLED)
-    assert Transformer(name=BUNDLED, shape=shape()).origin == f"{BUNDLED}, bundled"
-    for other in (shape(hidden_size=64), shape("bert")):
-        with pytest.raises(UserError) as error:
-            Transformer(name=BUNDLED, shape=other)
-        assert error.value.key.startswith("encoder.shape.")
-
-
-def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(UserError) as error:
-            Transformer(path=str(folder))
-        assert error.value.key == str(folder)
-    (tmp_path / "encoder").mkdir()
-    with pytest.raises(UserError) as error:
-        Transformer(path=str(tmp_path))
-    assert error.value.hint == f"Did you mean {tmp_path / 'encoder'}?"
 
 
 def test_the_bundled_configuration_opens_the_bundled_weights() -> None:

@@ -100,9 +100,6 @@ def test_a_new_pooler_is_exported_and_used_by_evaluation(family: str, tmp_path: 
     before = encoder.encode(SENTENCES)
     encoder.add_pooler()
     pooler = encoder.backbone.pooler
-    encoder.add_pooler()
-    assert encoder.backbone.pooler is pooler  # the second call changes nothing
-    assert np.array_equal(encoder.encode(SENTENCES), before)
     tokens = Tokens.pad([encoder.format.wrap(np.arange(7, 12))], encoder.format.pad_id)
     encoding = encoder(tokens)
     dense = pooler if family == "albert" else pooler.dense
@@ -113,50 +110,15 @@ def test_a_new_pooler_is_exported_and_used_by_evaluation(family: str, tmp_path: 
     reloaded = encoders.load(tmp_path / "encoder", pooling="pooler")
     assert isinstance(reloaded, Transformer) and reloaded.pooling == "pooler"
     vector = reloaded.encode([SENTENCES[0]])[0]
-    np.testing.assert_allclose(
-        vector, pooler_of_transformers(tmp_path / "encoder", reloaded, SENTENCES[0]), atol=1e-5
-    )
-    np.testing.assert_allclose(encoders.load(tmp_path / "encoder").encode(SENTENCES), before, atol=1e-6)
+    expected_vector = pooler_of_transformers(tmp_path / "encoder", reloaded, SENTENCES[0])
+    np.testing.assert_allclose(vector, expected_vector, atol=1e-5)
     with pytest.raises(UserError):
-        reloaded.save(tmp_path / "other")
+        reloaded.save(tmp_path / "again")
+    np.testing.assert_allclose(encoders.load(tmp_path / "encoder").encode(SENTENCES), before, atol=1e-6)
 
 
-def test_the_pooler_of_published_weights_is_loaded_on_request() -> None:
-    encoder = encoders.load(minilm())
-    assert isinstance(encoder, Transformer) and "pooler" in encoder.poolings
-    assert not any("pooler" in name for name in encoder.state_dict())
+def test_the_pooler_of_published_weights_is_opened() -> None:
     pooled = encoders.load(minilm(), pooling="pooler")
     assert isinstance(pooled, Transformer) and pooled.normalize
     vector = pooler_of_transformers(minilm(), pooled, SENTENCES[0])
     np.testing.assert_allclose(pooled.encode([SENTENCES[0]])[0], vector / np.linalg.norm(vector), atol=1e-5)
-
-
-def test_a_family_without_a_pooler_gives_the_first_state() -> None:
-    encoder = tiny("distilbert")
-    encoder.add_pooler()
-    tokens = Tokens.pad([encoder.format.wrap(np.arange(7, 12))], encoder.format.pad_id)
-    encoding = encoder(tokens)
-    assert torch.equal(encoder.sequence_features(encoding), encoding.states[:, 0])
-    assert "pooler" not in encoder.poolings and encoder.sequence_dimension == 32
-
-
-@pytest.mark.parametrize("family", ["roberta", "distilbert"])
-def test_weights_without_a_trained_pooler_are_refused(family: str, tmp_path: Path) -> None:
-    tiny(family).save(tmp_path / "encoder")
-    with pytest.raises(UserError) as error:
-        encoders.load(tmp_path / "encoder", pooling="pooler")
-    assert error.value.key == "pooling=pooler"
-
-
-def test_pooling_can_be_changed_by_name() -> None:
-    encoder = tiny(pooling="mean")
-    encoder.pool_by("cls")
-    assert np.array_equal(encoder.encode(SENTENCES[:1])[0], _first_state(encoder, SENTENCES[0]))
-    with pytest.raises(UserError):
-        encoder.pool_by("median")
-
-
-@torch.no_grad()
-def _first_state(encoder: Transformer, sentence: str) -> np.ndarray:
-    ids = np.array(encoder.tokenizer(sentence)["input_ids"])
-    return encoder(Tokens.pad([ids], encoder.format.pad_id)).states[0, 0].numpy()

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from data.errors import UserError
 from encoders import word_weights
 from encoders.bag_of_words import BagOfWords
 
@@ -70,19 +69,3 @@ def test_tfidf_equals_scikit_learns(vectors: str, counts: str) -> None:
     expected = theirs.transform(SENTENCES) @ np.array(list(WORDS.values())) / lengths[:, None]
     found = BagOfWords(vectors=vectors, weighting="tfidf", counts=counts).encode(SENTENCES)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
-
-
-def test_lower_cased_words_are_counted(vectors: str, tmp_path: Path) -> None:
-    found = []
-    for lines in (LINES, [line.upper() for line in LINES]):
-        (tmp_path / "text").write_text("\n".join(lines))
-        encoder = BagOfWords(vectors=vectors, lowercase=True, weighting="sif", counts=str(tmp_path / "text"))
-        found.append(encoder.encode(SENTENCES))
-    np.testing.assert_array_equal(*found)
-
-
-@pytest.mark.parametrize("text", ["nothing of it is known\n", "\n", ""])
-def test_a_text_without_known_words_is_refused(text: str, vectors: str, tmp_path: Path) -> None:
-    (tmp_path / "unknown.txt").write_text(text)
-    with pytest.raises(UserError):
-        BagOfWords(vectors=vectors, weighting="sif", counts=str(tmp_path / "unknown.txt"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ from torch import nn
 
 from data.errors import UserError
 from experiments import checkpoint
+from experiments.checkpoint import State
 from experiments.optimizer import AdamW
 
 
@@ -28,144 +28,84 @@ class Tied(nn.Module):
         return self.out(self.words.weight).square().sum()
 
 
-class Queue(nn.Module):
-    """A head and a memory bank, such as objectives have."""
+class Words(nn.Linear):
+    """A head with a number of its vocabulary."""
+
+    vocabulary = 7
+
+    def get_extra_state(self) -> torch.Tensor:
+        return torch.tensor(self.vocabulary)
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        assert state == self.vocabulary
+
+
+class Heads(nn.Module):
+    """Two heads and a memory bank, such as objectives have."""
 
     queue: torch.Tensor
-    pointer: torch.Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        self.head = nn.Linear(3, 2)
+        self.head, self.words = nn.Linear(3, 2), Words(3, 2)
         self.register_buffer("queue", torch.zeros(4, 2))
-        self.register_buffer("pointer", torch.tensor(0))
 
 
-def make(width: int = 3) -> tuple[Tied, Queue, torch.optim.Optimizer]:
-    encoder, objective = Tied(width), Queue()
-    return encoder, objective, AdamW(lr=0.1).build([*encoder.parameters(), *objective.parameters()])
+Parts = tuple[Tied, Heads, torch.optim.Optimizer]
 
 
-def write(root: Path, step: int, steps_taken: int | None = None) -> tuple[Tied, Queue, torch.optim.Optimizer]:
+def make(width: int = 3) -> Parts:
+    encoder, objective = Tied(width), Heads()
+    return encoder, objective, AdamW(lr=0.1).build(nn.ModuleList([encoder, objective]))
+
+
+def take_step(encoder: Tied, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.zero_grad()
+    encoder().backward()
+    optimizer.step()
+
+
+def write(root: Path, step: int, best: int = 1) -> tuple[Parts, Path]:
+    """Writes a checkpoint of parts after two updates; returns them and its folder."""
     encoder, objective, optimizer = make()
-    for _ in range(min(step, 2) if steps_taken is None else steps_taken):
-        optimizer.zero_grad()
-        encoder().backward()
-        optimizer.step()
+    for _ in range(2):
+        take_step(encoder, optimizer)
     objective.queue.fill_(1.5)
-    objective.pointer.fill_(3)
-    checkpoint.save(
-        root, step, encoder=encoder, objective=objective, optimizer=optimizer, state={"tokens": 9, "best": None}
-    )
-    return encoder, objective, optimizer
+    state = State(step=step, tokens=9, best={"step": best, "value": 1.0})
+    return (encoder, objective, optimizer), checkpoint.save(root, state, encoder, objective, optimizer)
 
 
 def test_all_state_is_restored(tmp_path: Path) -> None:
-    encoder, objective, optimizer = write(tmp_path, 7)
+    (encoder, objective, optimizer), folder = write(tmp_path, 7)
     fresh_encoder, fresh_objective, fresh_optimizer = make()
-    (folder,) = checkpoint.list_checkpoints(tmp_path)
-    state = checkpoint.load(folder, encoder=fresh_encoder, objective=fresh_objective, optimizer=fresh_optimizer)
-    assert (state["step"], state["tokens"], folder.name) == (7, 9, "step-00000007")
+    assert checkpoint.list_checkpoints(tmp_path) == [folder] and folder.name == "step-00000007"
+    state = checkpoint.load(folder, fresh_encoder, fresh_objective, fresh_optimizer)
+    assert (state.step, state.tokens, state.best) == (7, 9, {"step": 1, "value": 1.0})
     assert fresh_encoder.out.weight is fresh_encoder.words.weight
     for old, new in ((encoder, fresh_encoder), (objective, fresh_objective)):
-        for name, value in old.state_dict().items():
-            torch.testing.assert_close(new.state_dict()[name], value, rtol=0, atol=0)
-    for model, its_optimizer in ((encoder, optimizer), (fresh_encoder, fresh_optimizer)):
-        its_optimizer.zero_grad()
-        model().backward()
-        its_optimizer.step()
-    torch.testing.assert_close(fresh_encoder.words.weight, encoder.words.weight, rtol=0, atol=0)
-
-
-def test_a_run_whose_updates_were_all_skipped_is_restored(tmp_path: Path) -> None:
-    """The loss scaler of fp16 takes their count back to 0."""
-    encoder, objective, optimizer = write(tmp_path / "other", 1)
-    for state in optimizer.state.values():
-        state["step"].zero_()
-    parts: dict[str, Any] = {"encoder": encoder, "objective": objective, "optimizer": optimizer}
-    checkpoint.save(tmp_path, 1, state={"tokens": 9, "best": None}, **parts)
-    encoder, objective, optimizer = make()
-    checkpoint.load(tmp_path / "step-00000001", encoder=encoder, objective=objective, optimizer=optimizer)
-    assert {int(state["step"]) for state in optimizer.state.values()} == {0}
+        assert all(torch.equal(new.state_dict()[name], value) for name, value in old.state_dict().items())
+    take_step(encoder, optimizer)
+    take_step(fresh_encoder, fresh_optimizer)
+    assert torch.equal(fresh_encoder.words.weight, encoder.words.weight)
 
 
 def test_an_unfinished_checkpoint_is_ignored_and_removed(tmp_path: Path) -> None:
     (tmp_path / ".step-00000003.part").mkdir()
     assert checkpoint.list_checkpoints(tmp_path) == []
-    write(tmp_path, 4)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000004"]
+    _, folder = write(tmp_path, 4)
+    assert [*tmp_path.iterdir()] == [folder]
 
 
-def have_optimizer_state(root: Path) -> list[bool]:
-    """Verifies each checkpoint and returns whether it has optimizer state."""
-    return [checkpoint.OPTIMIZER in checkpoint.verify(path)["files"] for path in checkpoint.list_checkpoints(root)]
-
-
-def test_the_newest_checkpoints_and_the_best_weights_are_kept(tmp_path: Path) -> None:
-    for step in (1, 2, 3, 4):
-        write(tmp_path, step, steps_taken=0)
-    checkpoint.prune(tmp_path, keep_last=2, best=1)
-    assert [path.name for path in checkpoint.list_checkpoints(tmp_path)] == [
-        f"step-0000000{step}" for step in (1, 3, 4)
-    ]
-    assert have_optimizer_state(tmp_path) == [False, True, True] and not checkpoint.is_finished(tmp_path)
-    encoder, objective, optimizer = make()
-    best = checkpoint.list_checkpoints(tmp_path)[0]
-    state = checkpoint.load(best, encoder=encoder, objective=objective, optimizer=optimizer)
-    assert state["step"] == 1 and not optimizer.state and (objective.queue == 1.5).all()
-
-
-def test_a_finished_run_keeps_weights_only(tmp_path: Path) -> None:
-    assert not checkpoint.is_finished(tmp_path)
-    write(tmp_path, 1)
-    write(tmp_path, 2)
-    assert not checkpoint.is_finished(tmp_path)
-    checkpoint.finish(tmp_path)
-    assert checkpoint.is_finished(tmp_path)
-    assert {path.name for path in (tmp_path / "step-00000002").iterdir()} == {
-        checkpoint.MODEL, checkpoint.OBJECTIVE, checkpoint.STATE
-    }  # fmt: skip
-
-
-def test_matching_parameters_are_loaded_and_queues_are_not(tmp_path: Path) -> None:
-    _, objective, _ = write(tmp_path, 1)
-    fresh = Queue()
-    path = checkpoint.list_checkpoints(tmp_path)[0] / checkpoint.OBJECTIVE
-    assert checkpoint.load_matching(path, fresh) == ["head.weight", "head.bias"]
-    torch.testing.assert_close(fresh.head.weight, objective.head.weight, rtol=0, atol=0)
-    assert int(fresh.pointer) == 0
-
-
-class Words(nn.Module):
-    """A head with a number of its vocabulary."""
-
-    def __init__(self, vocabulary: int) -> None:
-        super().__init__()
-        self.out, self.vocabulary = nn.Linear(3, 2), vocabulary
-
-    def get_extra_state(self) -> torch.Tensor:
-        return torch.tensor(self.vocabulary)
-
-
-class WithVocabulary(nn.Module):
-    """Two heads, of which ``words`` depends on a vocabulary."""
-
-    def __init__(self, vocabulary: int) -> None:
-        super().__init__()
-        self.other = nn.Linear(3, 2)
-        self.words = Words(vocabulary)
-
-
-def test_weights_for_another_vocabulary_are_not_loaded(tmp_path: Path) -> None:
-    encoder, _, optimizer = make()
-    old = WithVocabulary(7)
-    saved = checkpoint.save(
-        tmp_path, 1, encoder=encoder, objective=old, optimizer=optimizer, state={"tokens": 0, "best": None}
-    )
-    path = saved / checkpoint.OBJECTIVE
-    assert checkpoint.load_matching(path, WithVocabulary(8)) == ["other.weight", "other.bias"]
-    assert len(checkpoint.load_matching(path, fresh := WithVocabulary(7))) == 4
-    assert torch.equal(fresh.state_dict()["words.out.weight"], old.state_dict()["words.out.weight"])
+def test_parameters_of_the_same_vocabulary_are_loaded_and_queues_are_not(tmp_path: Path) -> None:
+    (_, objective, _), folder = write(tmp_path, 1)
+    head, words, fresh = ["head.weight", "head.bias"], ["words.weight", "words.bias"], Heads()
+    path = folder / checkpoint.OBJECTIVE
+    assert checkpoint.load_matching(path, fresh) == head + words
+    assert torch.equal(fresh.head.weight, objective.head.weight) and not fresh.queue.any()
+    other = Heads()
+    other.words.vocabulary = 8
+    assert checkpoint.load_matching(path, other) == head
+    assert not torch.equal(other.words.weight, objective.words.weight)
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
@@ -179,27 +119,25 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_newest_checkpoints_and_the_best_are_kept(tmp_path: Path) -> None:
+    folders = [write(tmp_path, step)[1] for step in (1, 2, 3, 4)]
+    assert checkpoint.list_checkpoints(tmp_path) == [folders[0], *folders[2:]]
+    checkpoint.finish(tmp_path)
+    files = {checkpoint.MODEL, checkpoint.OBJECTIVE, checkpoint.STATE}
+    assert {path.name for path in folders[-1].iterdir()} == files
+
+
 @pytest.mark.parametrize("name", [checkpoint.STATE, checkpoint.MODEL, checkpoint.OBJECTIVE, checkpoint.OPTIMIZER])
 def test_a_damaged_checkpoint_is_named(tmp_path: Path, name: str) -> None:
-    encoder, objective, optimizer = write(tmp_path, 5)
-    [folder] = checkpoint.list_checkpoints(tmp_path)
-    content = (folder / name).read_bytes()
-    for damaged in (content[: len(content) // 2], b"[]", b"", None):
-        (folder / name).unlink() if damaged is None else (folder / name).write_bytes(damaged)
-        with pytest.raises(UserError) as error:
-            checkpoint.load(folder, encoder=encoder, objective=objective, optimizer=optimizer)
-        assert error.value.key.startswith(str(folder)) and "\n" not in str(error.value)
+    parts, folder = write(tmp_path, 5)
+    (folder / name).write_bytes((folder / name).read_bytes()[:20])
+    with pytest.raises(UserError) as error:
+        checkpoint.load(folder, *parts)
+    assert error.value.key.startswith(str(folder))
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
-    write(tmp_path, 1)
-    [folder] = checkpoint.list_checkpoints(tmp_path)
-    encoder, objective, optimizer = make(width=4)
+    _, folder = write(tmp_path, 1)
     with pytest.raises(UserError) as error:
-        checkpoint.load(folder, encoder=encoder, objective=objective, optimizer=optimizer)
-    assert error.value.key == str(folder / checkpoint.MODEL)
-    encoder, objective, optimizer = make()
-    momentum = torch.optim.SGD(encoder.parameters(), lr=0.1, momentum=0.9)
-    with pytest.raises(UserError) as error:
-        checkpoint.load(folder, encoder=encoder, objective=objective, optimizer=momentum)
-    assert error.value.key == str(folder / checkpoint.OPTIMIZER)
+        checkpoint.load(folder, *make(width=4))
+    assert error.value.key == str(folder)

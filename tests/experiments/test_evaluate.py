@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,15 +11,12 @@ from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
-import yaml
 from huggingface_hub import ModelCard
 
 from analysis.senteval.records import read_results, write_results
-from encoders.hub import CHECKPOINTS
-from experiments.config import CONFIGS, schema
+from experiments.config import schema
 from experiments.evaluate import EVALUATIONS, describe
 from experiments.evaluation import evaluate
 from tests import command_runner
@@ -49,18 +43,9 @@ def run(folder: Path, *arguments: str) -> command_runner.Outcome:
 def test_the_help_of_an_evaluation_has_its_keys(name: str) -> None:
     if name == "mteb":
         pytest.importorskip("mteb")
-    text = " ".join(describe(*EVALUATIONS[name].split(":")).split())
-    assert [key for key in schema(resolve_name(EVALUATIONS[name])).model_fields if f"{key}: " not in text] == []
-
-
-def test_the_help_lists_all_evaluations_without_importing_torch() -> None:
-    code = (
-        "import sys, experiments.evaluate as e; sys.argv = ['', '-h']; e.main(); assert 'torch' not in sys.modules"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=CONFIGS.parents[1], check=True
-    )
-    assert re.findall(r"^    (\w+)  +[A-Z]", done.stdout, re.MULTILINE) == [*EVALUATIONS][1:]
+    function = resolve_name(EVALUATIONS[name])
+    text = " ".join(describe(function).split())
+    assert [key for key in schema(function).model_fields if f"{key}: " not in text] == []
 
 
 def test_several_models_are_evaluated_into_one_table(data: Path, tmp_path: Path) -> None:
@@ -93,20 +78,6 @@ def test_two_models_are_evaluated_side_by_side(
     assert read_results(bundled).model["weights"] == "bundled"
 
 
-def test_results_are_drawn_for_a_paper(tmp_path: Path) -> None:
-    for seed, score in enumerate((60, 62, 64), start=1):
-        folder = tmp_path / f"x-{seed}"
-        folder.mkdir()
-        write_results(folder / "senteval.json", results("r", records(("CR", "MR"), score)))
-        (folder / "config.yaml").write_text(yaml.safe_dump({"seed": seed, "optimizer": {"lr": 1}}))
-    outcome = run(tmp_path, "plot", "results=x=x-*", "tasks=CR", "out=figures/scores")
-    assert outcome.status == 0, outcome.error
-    assert sorted(path.suffix for path in (tmp_path / "figures").iterdir()) == [".csv", ".pdf", ".png"]
-    [row] = pd.read_csv(tmp_path / "figures" / "scores.csv").to_dict("records")
-    assert (row["model"], row["CR"]) == ("x", 62)
-    assert row["CR.ci95"] == pytest.approx(4.302653 * 2 / 3**0.5)  # Student's t with 2 degrees of freedom
-
-
 @pytest.fixture(scope="module")
 def wrong(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Returns a folder of files that are missing, empty, cut off or of another kind."""
@@ -121,7 +92,6 @@ def wrong(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
         next((root / "damaged").rglob(name)).write_bytes(content)
     shutil.rmtree(root / "damaged" / "downstream" / "MR")
     for name, content in (
-        ("empty.txt", b""),
         ("binary.txt", b"\x00\xff\xfe\x01"),
         ("label.tsv", b"a\tone\na\ttwo\n"),
     ):
@@ -138,10 +108,7 @@ def wrong(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
     tiny_transformer().save(root / "encoder")
     for name, file, content in (
         ("cut_weights", "model.safetensors", (root / "encoder" / "model.safetensors").read_bytes()[:100]),
-        ("cut_marker", "encoder.json", b'{"class": "enco'),
         ("foreign_class", "encoder.json", b'{"class": "os.path", "weights": "random", "origin": "x"}'),
-        ("empty_config", "config.json", b""),
-        ("list_config", "config.json", b"[]"),
         ("cut_tokenizer", "tokenizer.json", b'{"version":'),
     ):
         shutil.copytree(root / "encoder", root / name)
@@ -159,19 +126,11 @@ def wrong(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
     for name, file, text in (
         ("cut_predictions", "predictions/CR.npz", "PK"),
         ("cut_results", "senteval.json", '{"tasks"'),
-        ("list_results", "senteval.json", "[]"),
-        ("odd_results", "senteval.json", '{"tasks": {"CR": {"test": "x"}}, "model": {}, "protocol": "default"}'),
-        ("cut_run", "config.yaml", "a: ["),
     ):
         shutil.copytree(root / "good", root / name)
         (root / name / file).write_text(text)
     yield root
-    assert {path.name for path in root.iterdir()} & {
-        "x.npy",
-        "evaluations",
-        "out",
-        "maps",
-    } == set()  # nothing is written
+    assert {path.name for path in root.iterdir()}.isdisjoint({"x.npy", "evaluations", "out", "maps"})
 
 
 VECTORS = "model=bag_of_words data=data encoder.vectors="
@@ -180,92 +139,47 @@ MODELS = "models=[random_vectors] "
 WRONG = [
     ("", "model"),
     ("modle=random_vectors", "modle"),
-    ("model=''", "model"),
-    ("model=5", "model"),
-    ("model=[]", "model"),
     ("random_vectors", "random_vectors"),
     ("prbes models=[random_vectors]", "probes"),
-    ("plott", "plot?"),
-    ("plot", "results"),
-    ("plot results=nope", "nope"),
     ("model=nope/at/all data=data", "nope/at/all"),
     ("model=unfinished data=data", "unfinished"),
-    ("model=nothing data=data", "nothing"),
-    ("model=words.txt data=data", "words.txt"),
     ("model=cut_weights data=data", "cut_weights"),
-    ("model=cut_marker data=data", "cut_marker"),
     ("model=foreign_class data=data", "foreign_class"),
-    ("model=empty_config data=data", "empty_config"),
-    ("model=list_config data=data", "list_config"),
     ("model=cut_tokenizer data=data", "cut_tokenizer"),
-    ("model=encoder+random_vectors data=data", "encoder+random_vectors"),
     ("model=encoder+nope/b data=data", "nope/b"),
-    ("model=encoder layers=99 data=data", "layers"),
     ("model=bag_of_words data=data", "vectors"),
     (f"{VECTORS}nope.txt", "nope.txt"),
-    (f"{VECTORS}empty.txt", "empty.txt"),
-    (f"{VECTORS}binary.txt", "binary.txt"),
-    (f"{VECTORS}words.txt encoder.weighting=sif encoder.counts=nope.txt", "nope.txt"),
     (f"{VECTORS}words.txt encoder.weighting=bm25", "encoder.weighting"),
-    (f"{VECTORS}words.txt encoder.vektors=words.txt", "encoder.vektors"),
     ("model=random_vectors data=nope", "data"),
-    ("model=random_vectors data=nothing", "data"),
     ("model=random_vectors data=damaged tasks=[MR]", "data"),
     ("model=random_vectors data=damaged tasks=[CR]", "custrev.pos"),
     ("model=random_vectors data=damaged tasks=[TREC]", "TREC_10.label"),
     ("model=random_vectors data=damaged tasks=[ImageCaptionRetrieval]", "train.pkl"),
     (f"{RANDOM}tasks=[CRR]", "tasks"),
-    (f"{RANDOM}tasks=[]", "tasks"),
-    (f"{RANDOM}tasks=5", "tasks"),
     (f"{RANDOM}protocol=defualt", "protocol"),
     (f"{RANDOM}protocol=gensen pooling=max", "pooling"),
     (f"{RANDOM}pooling=men", "pooling"),
-    (f"{RANDOM}layers=-1", "layers"),
-    (f"{RANDOM}precision=fp8", "precision"),
-    (f"{RANDOM}device=tpu", "device"),
-    (f"{RANDOM}threads=0", "threads"),
-    (f"{RANDOM}processes=many", "processes"),
-    (f"{RANDOM}cache=5", "cache"),
     (f"{RANDOM}out=words.txt", "words.txt"),
-    ("embed model=random_vectors sentences=words.txt", "out"),
-    ("embed model=random_vectors sentences=nope.txt out=x.npy", "nope.txt"),
     ("embed model=random_vectors sentences=binary.txt out=x.npy", "binary.txt"),
     ("embed model=random_vectors sentences=words.txt out=nothing", "nothing"),
     ("table", "results"),
     ("table results=[nope]", "nope"),
-    ("table results=[nope*]", "nope*"),
-    ("table results=[nothing]", "nothing"),
     ("table results=[cut_results]", "cut_results"),
-    ("table results=[list_results]", "list_results"),
-    ("table results=[odd_results]", "odd_results"),
-    ("table results=[cut_run]", "cut_run"),
     ("table results=[x=good,x=other]", "results"),
     ("table results=[good,other] against=nobody", "against"),
     ("table results=[good] paper=bert", "paper"),
-    ("table results=[good] split=train", "split"),
-    ("table results=[good] format=html", "format"),
-    ("plot results=[]", "results"),
-    ("plot results=[x=good,x=other]", "results"),
-    ("plot results=[good] out=words.txt/x", "words.txt"),
     ("bootstrap results=[good]", "results"),
     ("bootstrap results=[good,cut_predictions]", "cut_predictions"),
     ("ranking results=[good] tasks=[MR]", "results"),
     ("ensemble results=[good,wide]", "CR"),
     ("ensemble results=[good,no_predictions]", "results"),
-    (f"probes {MODELS}data=nope", "nope"),
     (f"probes {MODELS}data=trees", "trees"),
     (f"probes {MODELS}data=trees probes=[lenght]", "probes"),
-    (f"wordsim {MODELS}data=nope", "nope"),
     (f"wordsim {MODELS}data=sets", "EN-X.txt"),
-    (f"quora {MODELS}data=nothing", "nothing"),
     (f"quora {MODELS}data=pairs", "train.tsv"),
-    (f"quora {MODELS}data=pairs sizes=[0]", "sizes"),
     (f"neighbours {MODELS}queries=[a]", "sentences"),
     (f"neighbours {MODELS}sentences=words.txt", "queries"),
-    (f"neighbours {MODELS}sentences=nope.txt queries=[a]", "nope.txt"),
-    (f"neighbours {MODELS}sentences=words.txt queries=[a] k=0", "k"),
     (f"projection_map {MODELS}data=words.txt", "words.txt"),
-    ("masked_lm models=[encoder] data=nope.txt", "nope.txt"),
     (f"masked_lm {MODELS}data=words.txt probability=0", "probability"),
     (f"mteb {MODELS}", "mteb" if find_spec("mteb") is None else "tasks"),
     ("download folder=words.txt", "words.txt"),
@@ -279,20 +193,12 @@ def test_wrong_inputs_are_named_with_status_2(command: str, key: str, wrong: Pat
     assert key in outcome.error
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_missing_gpu_is_named(wrong: Path) -> None:
-    outcome = run(wrong, *f"{RANDOM} device=cuda".split())
-    assert outcome.status == 2 and outcome.error.startswith("device")
-
-
 def test_a_run_is_evaluated_when_it_is_trained(data: Path, tmp_path: Path) -> None:
     settings = ["evaluation=senteval", f"evaluation.data={data}", "evaluation.tasks=[CR,STS12]"]
-    settings += ["evaluation.protocol=prototyping", "evaluation.every=2", "budget.steps=4"]
+    settings += ["evaluation.protocol=prototyping", "budget.steps=4"]
     folder = tiny.run(tmp_path, *settings, f"run_dir={tmp_path / 'run'}")
     stored = json.loads((folder / "senteval.json").read_text())
     assert [*stored["tasks"]] == ["CR", "STS12"] and stored["model"]["name"] == "run"
-    cosines = {line["step"]: line["stsb_dev_cosine"] for line in tiny.metrics(folder) if "stsb_dev_cosine" in line}
-    assert [*cosines] == [0, 2, 4] and len({*cosines.values()}) == 3
     scores = {task: record["test"] for task, record in stored["tasks"].items()}
     assert card_scores(folder) == {(task, "prototyping"): round(score, 2) for task, score in scores.items()}
 
@@ -325,10 +231,3 @@ def test_evaluating_a_run_writes_its_card_and_nothing_else_of_the_encoder(
     outcome = run(tmp_path, f"model={folder}", f"data={data}", TASKS, "cache=null")
     assert outcome.status == 2 and str(card) in outcome.error
     assert [*read_results(folder).tasks] == ["CR", "STS12"]  # the results stay
-
-
-def test_evaluating_a_bundled_checkpoint_leaves_it_unchanged(data: Path, tmp_path: Path) -> None:
-    before = command_runner.snapshot(CHECKPOINTS)
-    for model in ("declutr-mini", str(CHECKPOINTS / "declutr-mini")):
-        evaluate(model=model, data=str(data), tasks=["CR"], cache=None, out=str(tmp_path / "out"))
-    assert command_runner.snapshot(CHECKPOINTS) == before

@@ -7,10 +7,10 @@ import signal
 
 import pytest
 
-from experiments.interrupts import NOTED, noted_interrupts, terminations
+from experiments.interrupts import INTERRUPTS, NOTED, noted_interrupts, terminations
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", INTERRUPTS, ids=lambda number: number.name)
 def test_the_first_signal_is_noted_and_the_second_interrupts(
     number: signal.Signals, capfd: pytest.CaptureFixture[str]
 ) -> None:

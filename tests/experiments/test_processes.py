@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from unittest.mock import patch
 
 import torch
-from torch import Tensor, distributed, multiprocessing, nn
+from torch import Tensor, nn
 
 from experiments import processes
 from experiments.processes import Processes
+from tests.two_processes import TwoProcesses
 
 
+@patch.object(processes, "BUCKET", 3)  # averages in several calls
 def steps(rank: int, world: int) -> list[list[Tensor]]:
     """Returns the gradients of three parameters in three steps.
 
@@ -25,26 +27,15 @@ def steps(rank: int, world: int) -> list[list[Tensor]]:
         (weights[0].sum() * (10 * step + rank)).backward()
         if step == 1 and rank == 1:
             (weights[1].sum() * 6).backward()
-        stop, *used = group.any([rank == 1 and step == 2, *(weight.grad is not None for weight in weights)])
+        stop = group.average_gradients(weights, rank == 1 and step == 2)
         assert stop == (step == 2 and world == 2)
-        group.average_gradients([weight for weight, is_used in zip(weights, used, strict=True) if is_used])
         gradients.append([torch.tensor([]) if weight.grad is None else weight.grad.clone() for weight in weights])
     return gradients
 
 
-def worker(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    processes.BUCKET = 3  # averages in several calls
-    distributed.init_process_group("gloo", f"file://{folder}/rendezvous", rank=rank, world_size=2)
-    torch.save(steps(rank, 2), f"{folder}/{rank}.pt")
-    distributed.destroy_process_group()
-
-
-def test_gradients_are_averaged_over_the_parameters_used_in_each_step(tmp_path: Path) -> None:
-    multiprocessing.spawn(worker, (str(tmp_path),), nprocs=2)
-    for rank in range(2):
-        found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
-        for step, (first, second, third) in enumerate(found):
+def test_gradients_are_averaged_over_the_parameters_used_in_each_step(two_processes: TwoProcesses) -> None:
+    for results in two_processes.run(steps):
+        for step, (first, second, third) in enumerate(results):
             torch.testing.assert_close(first, torch.full((3,), 10.0 * step + 0.5))
             torch.testing.assert_close(second, torch.full((2, 2), 3.0) if step == 1 else torch.tensor([]))
             assert third.numel() == 0

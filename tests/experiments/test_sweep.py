@@ -13,7 +13,8 @@ import pytest
 
 from data.errors import UserError
 from experiments import sweep
-from experiments.sweep import Evaluation, Run, complete, run_name
+from experiments.interrupts import terminations
+from experiments.sweep import Evaluation, Run, complete, merge, run_name
 from tests.experiments import tiny
 
 # Seed 2 fails and seed 3 is killed until the file "mended" exists; seed 4 trains until it is told to stop.
@@ -60,9 +61,8 @@ def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def plan(folder: Path, *seeds: int, **labels: str) -> list[Run]:
-    base = tiny.overrides(folder, "objective=declutr")
-    [run] = sweep.sweep(base, {axis: {label: []} for axis, label in (labels or {"row": "a"}).items()})
+def plan(folder: Path, *seeds: int) -> list[Run]:
+    [run] = sweep.sweep(tiny.overrides(folder, "objective=declutr"), {"row": {"a": []}})
     return [run.repeat(seed) for seed in seeds]
 
 
@@ -104,7 +104,7 @@ def test_an_interrupt_stops_all_and_the_same_command_continues(tmp_path: Path, n
         os.kill(os.getpid(), number)
 
     threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), terminations():
         complete(runs, tmp_path / "runs")
     assert (folder / "stopped").exists() and calls(tmp_path) == ["run 1"]
     (tmp_path / "runs" / "mended").touch()
@@ -130,30 +130,6 @@ def test_models_and_joined_encoders_are_evaluated(tmp_path: Path, scripts: Path)
     assert f"out={tmp_path}/runs/{run_name(model)}/senteval-conssent-pooling-cls" in start
 
 
-def test_a_plan_names_models_that_are_only_evaluated(tmp_path: Path) -> None:
-    model = Run({"row": "start"}, model="modernbert-mini-2", evaluation=("pooling=cls",))
-    trained, evaluated = sweep.describe_runs([*plan(tmp_path, 1), model]).splitlines()
-    assert "8 steps" in trained and "steps" not in evaluated
-    assert evaluated.split()[-2:] == ["model=modernbert-mini-2", "pooling=cls"]
-
-
-def test_a_run_that_lacks_a_new_score_has_none(tmp_path: Path) -> None:
-    runs = plan(tmp_path, 1, 5)
-    complete(runs, tmp_path / "runs")
-    (tmp_path / "runs" / run_name(runs[1]) / "quick.json").write_text(
-        '{"trained": {"recall@1": 50, "new": 7}, "weights": "random"}'
-    )
-    frame = complete(runs, tmp_path / "runs")
-    assert frame["recall@1"].tolist() == [50, 50] and frame["new"].isna().tolist() == [True, False]
-    assert len(calls(tmp_path)) == 2
-
-
-def test_without_senteval_members_are_rows_and_models_are_left_out(tmp_path: Path) -> None:
-    joined = Run({"row": "joined"}, members=(*plan(tmp_path, 1), *plan(tmp_path, 5)))
-    frame = complete([joined, Run({"row": "start"}, model="roberta-base")], tmp_path / "runs")
-    assert frame["seed"].tolist() == [1, 5]
-
-
 def test_a_name_is_a_digest_of_what_decides_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def name(*more: str, seed: int = 1) -> str:
         return run_name(Run({}, (*tiny.overrides(tmp_path, "objective=declutr"), *more), seed=seed))
@@ -176,3 +152,15 @@ def test_versions_of_objectives_are_read_from_their_source() -> None:
     for cls in (ConsSent, SimCSE):
         version = sweep._version(f"{cls.__module__}.{cls.__name__}")
         assert version == ([str(cls.version)] if "version" in vars(cls) else [])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "more", "merged"),
+    [
+        (["a=1", "b=2"], ["a=3"], ["b=2", "a=3"]),
+        (["encoder=gru", "encoder.hidden=8", "seed=1"], ["encoder=bundled"], ["seed=1", "encoder=bundled"]),
+        (["++encoder.hidden=8"], ["encoder.hidden=9"], ["encoder.hidden=9"]),
+    ],
+)
+def test_later_overrides_replace_earlier_ones(overrides: list[str], more: list[str], merged: list[str]) -> None:
+    assert merge(overrides, more) == merged

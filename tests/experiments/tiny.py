@@ -7,7 +7,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from experiments import building, config, experiment
+from analysis.runs import read_lines
+from experiments import config, launch
 from experiments.run_folder import open_run_folder
 
 TOPICS = 8
@@ -108,7 +109,7 @@ def check(texts: list[str]) -> dict[str, Any]:
 def train(values: dict[str, Any]) -> Path:
     """Trains in this process and returns the run's folder."""
     with open_run_folder(values) as path:
-        experiment.run(values, path, building.build_components(values))
+        launch.run(values | {"processes": 1}, path)
     return path
 
 
@@ -117,5 +118,10 @@ def run(folder: Path, *more: str) -> Path:
     return train(compose(folder, *more))
 
 
+def resume(run_folder: Path, cache: Path, *more: str) -> Path:
+    """Resumes a run in this process and returns its folder."""
+    return train(check([f"resume={run_folder}", f"cache={cache}", *more]))
+
+
 def metrics(run_folder: Path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]
+    return read_lines(run_folder / "metrics.jsonl")

@@ -1,4 +1,4 @@
-"""ConsSent's six tasks: examples, losses against loops, several processes, refusals."""
+"""ConsSent's six tasks: examples, losses against loops, refusals."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
-from data.batch import Batch, Tokens
+from data.batch import Tokens
 from data.errors import UserError
 from data.randomness import generator
+from objectives.base import Loss
 from objectives.conssent import ConsSent, TaskName
+from tests.objectives.gradients import sample_batch
 from tests.tiny_encoder import FORMAT, TinyEncoder, documents
 
 TASKS: tuple[TaskName, ...] = ("D", "P", "I", "R", "C", "N")
@@ -29,12 +32,6 @@ def build(task: str, dropout: float = 0.0, **settings: Any) -> tuple[ConsSent, T
     objective.counts = np.ones(FORMAT.vocab_size, np.int64)
     objective.build(encoder)
     return objective.double(), encoder
-
-
-def batch_of(objective: ConsSent, count: int = BATCH, step: int = 0) -> Batch:
-    units = [unit[: 6 + i % 9] for i, unit in enumerate(documents(count, 14))]
-    examples = [objective.sample(unit, FORMAT, generator(0, step, i)) for i, unit in enumerate(units)]
-    return objective.collate(examples, FORMAT)
 
 
 def content(row: np.ndarray) -> list[int]:
@@ -118,6 +115,12 @@ def test_noise_is_unigram_or_uniform_over_the_vocabulary() -> None:
 # Losses
 
 
+def check_loss(task: str, loss: Loss, losses: list[Tensor], correct: list[float]) -> None:
+    torch.testing.assert_close(loss.total, torch.stack(losses).mean())
+    torch.testing.assert_close(loss.parts[task], loss.total.detach())
+    assert float(loss.parts[f"{task}_accuracy"]) == pytest.approx(np.mean(correct))
+
+
 @pytest.mark.parametrize("task", SINGLE)
 def test_sequence_loss_equals_its_definition(task: str) -> None:
     objective, encoder = build(task)
@@ -130,16 +133,14 @@ def test_sequence_loss_equals_its_definition(task: str) -> None:
         losses.append(-torch.log_softmax(scores, 0)[int(example.consistent)])
         correct.append(float((scores[1] > scores[0]) == example.consistent))
     loss = objective.loss(encoder, objective.collate(examples, FORMAT))
-    torch.testing.assert_close(loss.total, torch.stack(losses).mean())
-    torch.testing.assert_close(loss.parts[task], loss.total.detach())
-    assert float(loss.parts[f"{task}_accuracy"]) == pytest.approx(np.mean(correct))
+    check_loss(task, loss, losses, correct)
 
 
 @pytest.mark.parametrize("k", [2, 5, BATCH])
 @pytest.mark.parametrize("task", PAIRS)
 def test_pair_loss_equals_its_definition(task: str, k: int) -> None:
     objective, encoder = build(task, k=k)
-    batch = batch_of(objective)
+    batch = sample_batch(objective, [unit[: 6 + i % 9] for i, unit in enumerate(documents(BATCH, 14))])
     first, second = (encoder(batch.tokens[name]).sentence for name in ("first", "second"))
     losses, correct = [], []
     for i in range(BATCH):
@@ -147,22 +148,7 @@ def test_pair_loss_equals_its_definition(task: str, k: int) -> None:
         others = torch.stack([first[i] @ second[(i + j) % BATCH] for j in range(1, k)])
         losses.append(torch.log(torch.exp(own) + torch.exp(others).sum()) - own)
         correct.append(float(own > others.max()))
-    loss = objective.loss(encoder, batch)
-    torch.testing.assert_close(loss.total, torch.stack(losses).mean())
-    torch.testing.assert_close(loss.parts[task], loss.total.detach())
-    assert float(loss.parts[f"{task}_accuracy"]) == pytest.approx(np.mean(correct))
-
-
-# Several processes
-
-
-# Cost, facts, refusals
-
-
-def test_facts_name_the_task_and_its_negatives() -> None:
-    assert build("D")[0].facts() == {"task": "D(3)"}
-    assert build("N")[0].facts() == {"task": "N(3)", "negatives per anchor": 2}
-    assert "1808.04217" in build("N")[0].citation
+    check_loss(task, objective.loss(encoder, batch), losses, correct)
 
 
 @pytest.mark.parametrize(

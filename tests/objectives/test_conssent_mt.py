@@ -9,11 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from data.batch import Batch
-from data.randomness import generator
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
 from objectives.conssent_mt import TASKS, ConsSentMT
+from tests.objectives.gradients import sample_batch
 from tests.tiny_encoder import FORMAT, TinyEncoder, documents
 
 BATCH = 6
@@ -22,27 +21,20 @@ BATCH = 6
 class TwoEncoders(Concatenated):
     """Two tiny encoders; ``Concatenated.__init__`` is skipped, as it compares tokenizers, which they lack."""
 
-    def __init__(self) -> None:
+    def __init__(self, *widths: int) -> None:
         Encoder.__init__(self)
-        self.members = nn.ModuleList([TinyEncoder(), TinyEncoder(width=8)])  # type: ignore[assignment]
-        self.format = FORMAT
-        self.dimension = 14
+        self.members = nn.ModuleList(map(TinyEncoder, widths))  # type: ignore[assignment]
+        self.format, self.dimension = FORMAT, sum(widths)
 
 
 def build(**settings: Any) -> tuple[ConsSentMT, TwoEncoders]:
     torch.manual_seed(0)
-    encoder = TwoEncoders().double()
+    encoder = TwoEncoders(6, 8).double()
     objective = ConsSentMT(**{"batch_size": BATCH, "k": 2, "classifier_width": 5, **settings})
     for task in objective.tasks.values():
         task.counts = np.ones(30, np.int64)
     objective.build(encoder)
     return objective.double(), encoder
-
-
-def batch_of(objective: ConsSentMT, name: str) -> Batch:
-    task = objective.tasks[name]
-    units = documents(BATCH, 12)
-    return task.collate([task.sample(unit, FORMAT, generator(i)) for i, unit in enumerate(units)], FORMAT)
 
 
 def test_encoders_alternate_and_each_cycles_through_its_tasks() -> None:
@@ -55,9 +47,8 @@ def test_encoders_alternate_and_each_cycles_through_its_tasks() -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_trains_only_its_encoder_and_its_classifier(task: str) -> None:
     objective, encoder = build()
-    loss = objective.loss(encoder, batch_of(objective, task))
-    assert tuple(loss.parts) == (task, f"{task}_accuracy")
-    loss.total.backward()
+    batch = sample_batch(objective.tasks[task], documents(BATCH, 12))
+    objective.loss(encoder, batch).total.backward()
     trained = {name.split(".")[1] for name, weight in objective.named_parameters() if weight.grad is not None}
     assert trained == ({task} if task in "DPIR" else set())
     used = int(task in "NC")

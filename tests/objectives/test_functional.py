@@ -15,7 +15,7 @@ from torch import Tensor
 from objectives.functional import choose_first, in_batch_scores, nt_xent
 from objectives.projection import Projection, ProjectionHead
 from tests import oracles
-from tests.objectives.random_vectors import vector_pairs
+from tests.objectives.gradients import assert_same_gradient, vector_pairs
 
 
 def library_nt_xent(anchors: Tensor, positives: Tensor, temperature: float, queue: Tensor | None) -> Tensor:
@@ -70,11 +70,7 @@ def test_value_and_gradient_equal_pytorch_metric_learning(
     ours = nt_xent(*split(), temperature=temperature, queue=queue)
     theirs = library_nt_xent(*split(), temperature, queue)
     # The library computes log(p + tiny): exact in float64 for p > 1e-300, which these temperatures ensure.
-    torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-6)
-    for our_gradient, their_gradient in zip(
-        torch.autograd.grad(ours, inputs), torch.autograd.grad(theirs, inputs), strict=True
-    ):
-        torch.testing.assert_close(our_gradient, their_gradient, atol=1e-6, rtol=1e-6)
+    assert_same_gradient(ours, theirs, inputs, atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("queue_size", [0, 3])
@@ -85,12 +81,7 @@ def test_value_and_gradient_equal_the_formula(n: int, queue_size: int) -> None:
     ours = nt_xent(anchors, positives, temperature=0.05, queue=queue)
     naive = oracles.nt_xent(anchors, positives, 0.05, queue)
     torch.testing.assert_close(ours, naive, atol=1e-12, rtol=1e-12)
-    for a, b in zip(
-        torch.autograd.grad(ours, [anchors, positives]),
-        torch.autograd.grad(naive, [anchors, positives]),
-        strict=True,
-    ):
-        torch.testing.assert_close(a, b, atol=1e-10, rtol=1e-10)
+    assert_same_gradient(ours, naive, [anchors, positives], atol=1e-10, rtol=1e-10)
 
 
 @pytest.mark.parametrize("queue_size", [0, 6])
@@ -153,12 +144,7 @@ def test_in_batch_scores_and_gradient_equal_a_loop(n: int, data: st.DataObject) 
     naive = torch.stack([torch.stack([first[i] @ second[(i + j) % n] for j in range(k)]) for i in range(n)])
     torch.testing.assert_close(ours, naive)
     weights = torch.randn(n, k, dtype=torch.float64)
-    for a, b in zip(
-        torch.autograd.grad((weights * ours).sum(), [first, second]),
-        torch.autograd.grad((weights * naive).sum(), [first, second]),
-        strict=True,
-    ):
-        torch.testing.assert_close(a, b)
+    assert_same_gradient((weights * ours).sum(), (weights * naive).sum(), [first, second])
 
 
 def test_in_batch_scores_by_hand() -> None:

@@ -60,19 +60,6 @@ def test_logits_equal_those_of_transformers_decoder_step_by_step(family: str) ->
             torch.testing.assert_close(logits[row, position], expected.logits[0, -1])
 
 
-def test_a_state_depends_only_on_its_vector_and_earlier_tokens() -> None:
-    decoder, encoder = build()
-    vectors = torch.randn(2, 32, dtype=torch.float64).requires_grad_()
-    block = targets(encoder, [[20, 21, 22, 23], [30, 31, 32, 33]])
-    before = decoder.states(encoder, vectors, block)
-    after = decoder.states(encoder, vectors, targets(encoder, [[20, 21, 99, 23], [30, 31, 32, 33]]))
-    same = (before == after).all(dim=2)
-    assert same.tolist() == [[True] * 3 + [False] * 3, [True] * 6]
-    for position in range(6):
-        [gradient] = torch.autograd.grad(before[0, position].sum(), vectors, retain_graph=True)
-        assert gradient[0].abs().sum() > 0 and (gradient[1] == 0).all()
-
-
 def test_weights_are_shared_with_the_encoder() -> None:
     decoder, encoder = build()
     block = targets(encoder)
@@ -99,13 +86,10 @@ def test_weights_are_shared_with_the_encoder() -> None:
     assert float((up - down) / (2 * step)) == pytest.approx(slope, rel=1e-5)
 
 
-def test_initial_weights_follow_the_architecture_and_dropout_the_encoder() -> None:
+def test_its_dropout_is_that_of_the_encoder() -> None:
     torch.manual_seed(0)
     encoder = models.tiny("roberta", dropout=0.5)
     decoder = TiedDecoder(encoder)
-    layer: Any = decoder.cross_attention[0]
-    assert 0.015 < float(layer.self.value.weight.detach().std()) < 0.025
-    assert (layer.self.value.bias == 0).all() and (layer.output.LayerNorm.weight == 1).all()
     block = targets(encoder)
     vectors = torch.zeros(3, 32)
     assert torch.equal(decoder.eval().states(encoder, vectors, block), decoder.states(encoder, vectors, block))

@@ -1,4 +1,4 @@
-"""TSDAE: deleted words, the loss against a loop over rows for both decoders, several processes, refusals."""
+"""TSDAE: deleted words, the loss against a loop over rows for both decoders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from data.batch import Batch
 from data.randomness import generator
 from data.tokenizer import END, START
 from encoders.base import Encoder
@@ -20,6 +19,7 @@ from objectives.tied_decoder import TiedDecoder
 from objectives.tsdae import TSDAE
 from tests.encoders import models
 from tests.encoders.bilstms import tiny as bilstm
+from tests.objectives.gradients import sample_batch
 
 BATCH = 4
 
@@ -32,16 +32,9 @@ def build(kind: str = "transformer", **arguments: Any) -> tuple[TSDAE, Encoder]:
     return objective.double().eval(), encoder.double().eval()
 
 
-def units(encoder: Encoder, count: int = 50) -> list[np.ndarray]:
+def units(encoder: Encoder) -> list[np.ndarray]:
     rng, size = np.random.default_rng(0), encoder.format.vocab_size
-    return [rng.integers(5, size, size=6 + i % 9) for i in range(count)]
-
-
-def batch_of(objective: TSDAE, encoder: Encoder, rows: range = range(BATCH)) -> Batch:
-    all_units = units(encoder)
-    return objective.collate(
-        [objective.sample(all_units[i], encoder.format, generator(0, i)) for i in rows], encoder.format
-    )
+    return [rng.integers(5, size, size=6 + i % 9) for i in range(BATCH)]
 
 
 @settings(max_examples=30)
@@ -78,7 +71,7 @@ def test_the_gru_decoder_has_special_tokens_of_its_own() -> None:
 @pytest.mark.parametrize("kind", ["transformer", "bilstm"])
 def test_the_loss_is_the_mean_over_tokens_row_by_row(kind: str) -> None:
     objective, encoder = build(kind)
-    batch = batch_of(objective, encoder)
+    batch = sample_batch(objective, units(encoder), encoder.format)
     total, count = torch.zeros((), dtype=torch.float64), 0
     for row in range(BATCH):
         index = torch.tensor([row])
@@ -98,25 +91,16 @@ def test_the_loss_is_the_mean_over_tokens_row_by_row(kind: str) -> None:
     torch.testing.assert_close(loss.total, total / count)
     torch.testing.assert_close(loss.parts["reconstruction"], loss.total.detach())
     assert float(loss.counts["reconstruction"]) == count
-    assert objective.part_names == tuple(loss.parts)
     loss.total.backward()
     assert all(weight.grad is not None for weight in objective.parameters())
-    n_tokens = batch.n_tokens
-    assert n_tokens == sum(int(block.lengths.sum()) for block in batch.tokens.values())
 
 
 def test_a_transformer_without_an_output_layer_gets_one() -> None:
     torch.manual_seed(0)
     encoder = models.tiny()
-    encoder.model, encoder._head = encoder.model.base_model, None  # type: ignore[assignment]
+    encoder.model = encoder.model.base_model  # type: ignore[assignment]
     TSDAE().build(encoder)
     assert encoder.has_mlm_head
-
-
-# Several processes
-
-
-# Cost, facts, refusals
 
 
 @pytest.mark.parametrize("family", ["distilbert", "modernbert"])

@@ -138,13 +138,9 @@ def _squared_errors(scores, targets, share):
 
 
 @_compiled
-def _update(weight, first, second, gradient, sign, l2, step, adam):
-    """Update of torch.optim.Adam or RMSprop with L2 in the gradient; ``step`` counts from 1."""
-    rate, scale, decay = RMSPROP_RATE, ONE, ONE - RMSPROP_DECAY
-    if adam:
-        rate = float32(ADAM_RATE / (1 - ADAM_FIRST**step))
-        scale = float32(1 / np.sqrt(1 - ADAM_SECOND**step))
-        decay = float32(1 - ADAM_SECOND)
+def _update(weight, first, second, gradient, sign, l2, rate, scale, adam):
+    """Update of torch.optim.Adam, or RMSprop with L2 in the gradient; ``scale`` corrects the second moment."""
+    decay = float32(1 - ADAM_SECOND) if adam else ONE - RMSPROP_DECAY
     for i in range(len(weight)):
         g = sign * gradient[i] + l2 * weight[i]
         second[i] += (g * g - second[i]) * decay
@@ -159,24 +155,23 @@ def _effective(weights, classes):
     """Returns the rows to multiply, padded with zeros: (class 1 - class 0) for two classes, otherwise all."""
     count = len(weights) // 2 if classes == 2 else len(weights)
     rows = np.zeros((-(-count // ROWS) * ROWS, weights.shape[1]), float32)
-    rows[:count] = weights[1::2] - weights[::2] if classes == 2 else weights
+    _refresh(rows, weights, classes)
     return rows
 
 
 @_compiled
-def train(
-    features,
-    targets,
-    rows,
-    weights,
-    first,
-    second,
-    steps,
-    l2,
-    classes,
-    batch,
-    adam,
-):
+def _refresh(rows, weights, classes):
+    """Writes the rows of new weights over those that ``_effective`` returned, which is faster than a new array."""
+    if classes == 2:
+        for k in range(len(weights) // 2):
+            for d in range(weights.shape[1]):
+                rows[k, d] = weights[2 * k + 1, d] - weights[2 * k, d]
+    else:
+        rows[: len(weights)] = weights
+
+
+@_compiled
+def train(features, targets, rows, weights, first, second, steps, l2, classes, batch, adam):
     """Trains L regressions at once, with one pass over ``rows`` in their order.
 
     Args:
@@ -206,29 +201,34 @@ def train(
         share = ONE / float32(stop - start)
         gradient[:] = ZERO
         for low in range(start, stop, tile):
-            taken = rows[low : min(low + tile, stop)]
-            wanted, buffer, powers = targets[taken], errors[: len(taken)], exponents[: len(taken)]
-            _score(features, taken, effective, scores)
+            tile_rows = rows[low:stop][:tile]
+            count = len(tile_rows)
+            labels, buffer, powers = targets[tile_rows], errors[:count], exponents[:count]
+            _score(features, tile_rows, effective, scores)
             if targets.ndim == 1 and classes == 2:
-                _binary_errors(real, wanted, share, buffer, powers)
+                _binary_errors(real, labels, share, buffer, powers)
             else:
                 for k in range(0, len(real), classes):
                     part = real[k : k + classes]
                     if targets.ndim == 1:
                         _softmax(part, share, buffer, powers)
-                        for t in range(len(taken)):
-                            part[wanted[t], t] -= share
+                        for t in range(count):
+                            part[labels[t], t] -= share
                     else:
                         _softmax(part, ONE, buffer, powers)
-                        _squared_errors(part, wanted, share)
-            scores[:, len(taken) :] = ZERO
-            _accumulate(features, taken, scores, gradient)
+                        _squared_errors(part, labels, share)
+            scores[:, count:] = ZERO
+            _accumulate(features, tile_rows, scores, gradient)
         steps += 1
+        rate, scale = RMSPROP_RATE, ONE
+        if adam:
+            rate = float32(ADAM_RATE / (1 - ADAM_FIRST**steps))
+            scale = float32(1 / np.sqrt(1 - ADAM_SECOND**steps))
         for k in range(len(weights)):
             row = gradient[k // 2] if classes == 2 else gradient[k]
             sign = -ONE if classes == 2 and k % 2 == 0 else ONE
-            _update(weights[k], first[k], second[k], row, sign, l2[k // classes], steps, adam)
-        effective = _effective(weights, classes)
+            _update(weights[k], first[k], second[k], row, sign, l2[k // classes], rate, scale, adam)
+        _refresh(effective, weights, classes)
     return steps
 
 

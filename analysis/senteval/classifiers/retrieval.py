@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear, relu
 
+from analysis.senteval.captions import CAPTIONS
 from analysis.senteval.classifiers.pairs import Pairs
 from analysis.senteval.classifiers.training import initial_layers
 from analysis.senteval.protocols import SEED
@@ -20,7 +21,6 @@ CONTRAST = 30
 BATCH = 128
 MAX_EPOCH = 20
 PATIENCE = 3
-CAPTIONS = 5  # per image
 SPLIT_IMAGES, SPLITS = 1000, 5
 
 
@@ -45,18 +45,18 @@ def retrieval(
     optimizer = torch.optim.Adam(maps)
     best, failures = -1.0, 0
     for _ in range(MAX_EPOCH + 1):
-        for own, other_images, other_captions in batches(len(rows), stream):
-            pairs = project(maps, images[own // CAPTIONS], captions[rows[own]])
+        for batch, other_images, other_captions in batches(len(rows), stream):
+            pairs = project(maps, images[batch // CAPTIONS], captions[rows[batch]])
             others = project(maps, images[other_images // CAPTIONS], captions[rows[other_captions]])
             optimizer.zero_grad()
             ranking_loss(*pairs, *others).backward()
             optimizer.step()
         score = float(evaluate_splits(maps, vectors, dev)[:, :3].sum())
         if score > best:
-            best, kept = score, [layer.detach().clone() for layer in maps]
+            best, best_maps = score, [layer.detach().clone() for layer in maps]
         elif (failures := failures + 1) > PATIENCE:
             break
-    return best, evaluate_splits(kept, vectors, test)
+    return best, evaluate_splits(best_maps, vectors, test)
 
 
 def project(maps: list[Tensor], *rows: Any) -> list[Tensor]:
@@ -113,9 +113,9 @@ def batches(captions: int, stream: np.random.RandomState) -> Iterator[list[np.nd
     """
     order = stream.permutation(captions)
     for begin in range(0, captions, BATCH):
-        own = order[begin : begin + BATCH]
-        places = [stream.randint(0, captions - len(own), CONTRAST * len(own)) for _ in range(2)]
-        yield [own, *(order[place + len(own) * (place >= begin)] for place in places)]
+        batch = order[begin : begin + BATCH]
+        places = [stream.randint(0, captions - len(batch), CONTRAST * len(batch)) for _ in range(2)]
+        yield [batch, *(order[place + len(batch) * (place >= begin)] for place in places)]
 
 
 def both_ranks(scores: Tensor) -> tuple[Tensor, Tensor]:

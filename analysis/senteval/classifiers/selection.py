@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from dataclasses import replace
+from itertools import groupby, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,14 +84,15 @@ def split(
     """
     features, labels = (np.concatenate(both) for both in zip(train, dev, strict=True))
     train_rows, dev_rows = np.split(np.arange(len(labels)), [len(train[1])])
-    fits = [Fits(train_rows, dev_rows, L2)]
-    choices = protocol.probing or (protocol.classifier,)
-    fitted = [fit_many(features, labels, fits, classes, each, device=device)[0] for each in choices]
-    best, dev_score = _best([[*chain(*fitted)]])
-    place, setting = divmod(best, len(L2))
-    outcome = Outcome(dev_score, L2[setting], fitted[place][setting].probabilities(test))
-    chosen = choices[place]
-    return outcome._replace(hidden=chosen.hidden, dropout=chosen.dropout) if protocol.probing else outcome
+    choices, fitted = protocol.probing or (protocol.classifier,), list[Fitted]()
+    for classifier, group in groupby(choices, key=lambda choice: replace(choice, dropout=0)):
+        dropouts, weights = zip(*product([choice.dropout for choice in group], L2), strict=True)
+        fits = Fits(train_rows, dev_rows, weights, dropouts)
+        fitted += fit_many(features, labels, [fits], classes, classifier, device=device)[0]
+    best, dev_score = _best([fitted])
+    choice, l2 = [*product(choices, L2)][best]
+    outcome = Outcome(dev_score, l2, fitted[best].probabilities(test))
+    return outcome._replace(hidden=choice.hidden, dropout=choice.dropout) if protocol.probing else outcome
 
 
 def stratified(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:

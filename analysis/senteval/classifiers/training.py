@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, count, pairwise
 from threading import Lock
 from typing import Any, NamedTuple
@@ -43,15 +44,17 @@ class Fits(NamedTuple):
         dev: dev rows for early stopping, int64. None uses the toolkit's 5 % of ``train``: the first
             ``int(0.05 * len(train))`` of the first permutation, at least one.
         l2: weight decay of each classifier.
+        dropout: dropout probability of each classifier's hidden layers; empty: as in ``Classifier``.
     """
 
     train: np.ndarray
     dev: np.ndarray | None
     l2: Sequence[float] | np.ndarray
+    dropout: Sequence[float] = ()
 
     def draw(self, permutations: Permutations) -> tuple[np.ndarray, Iterator[np.ndarray]]:
         """Returns the dev rows, and the training rows in each epoch's order."""
-        train, dev = self.train, self.dev
+        train, dev, *_ = self
         held_out = max(1, int(DEV_SHARE * len(train))) if dev is None else 0
         orders = permutations(len(train), held_out)
         if dev is None:
@@ -159,11 +162,12 @@ def initial_layers(sizes: Iterable[tuple[int, int]], seed: int) -> Start:
         return [values.detach() for layer in layers for values in layer.parameters()], torch.get_rng_state()
 
 
+@lru_cache(maxsize=1)
 def shared_permutations(seed: int) -> Permutations:
     """Returns a function that yields NumPy's legacy permutations, drawn once for all fits of one size.
 
     Its arguments are the number of rows, and how many of them the first permutation holds out. Threads may share
-    it.
+    it. It is kept until another seed is asked for, or ``cache_clear`` is called.
     """
     streams: dict[Any, tuple[np.random.RandomState, list[np.ndarray]]] = {}
     lock = Lock()
@@ -194,7 +198,7 @@ def train(
     classifier, (dev, epochs) = trainer.classifier, trainer.fits.draw(permutations)
     members = np.arange(len(trainer.fits.l2))  # that are still trained
     best: list[tuple[float, Layers]] = [(-math.inf, [])] * len(members)
-    left = np.full(len(members), classifier.patience + 1)
+    failures_left = np.full(len(members), classifier.patience + 1)
     done = 0
     while len(members) and done <= classifier.max_epoch:
         for _ in range(classifier.epoch_size):
@@ -204,8 +208,8 @@ def train(
             if score > best[members[place]][0]:
                 best[members[place]] = float(score), trainer.layers(place)
             else:
-                left[members[place]] -= 1
-        running = left[members] > 0
+                failures_left[members[place]] -= 1
+        running = failures_left[members] > 0
         if not running.all():
             members = members[running]
             trainer.keep(running)
@@ -213,7 +217,7 @@ def train(
 
 
 @dataclass
-class Trainer:
+class ClassifierGroup:
     """L classifiers that are trained side by side.
 
     Attributes:
@@ -234,7 +238,7 @@ class Trainer:
 
 
 @dataclass
-class Regressions(Trainer):
+class Regressions(ClassifierGroup):
     """Softmax regressions, trained by the compiled kernels; ``targets`` may be as in ``kernels.train``."""
 
     def __post_init__(self) -> None:
@@ -285,7 +289,7 @@ class Regressions(Trainer):
 
 
 @dataclass
-class Networks(Trainer):
+class Networks(ClassifierGroup):
     """Networks with any number of hidden layers: one product computes the first layer of all.
 
     On a CPU each equals a network of modules that is trained alone, dropout masks included. A GPU holds a matrix
@@ -305,7 +309,8 @@ class Networks(Trainer):
         self.optimizer: torch.optim.Optimizer = (
             torch.optim.Adam(self.parameters, fused=True) if adam else torch.optim.RMSprop(self.parameters)
         )
-        self.generator = torch.Generator().set_state(self.start[1])  # of dropout
+        self.kept = 1 - np.array(self.fits.dropout or [self.classifier.dropout] * count)  # shares of units
+        self.generators = {kept: torch.Generator().set_state(self.start[1]) for kept in self.kept}
 
     def train_epoch(self, rows: np.ndarray) -> None:
         """Makes one pass over the training rows."""
@@ -331,11 +336,15 @@ class Networks(Trainer):
 
     def activate(self, states: Tensor, training: bool) -> Tensor:
         """Applies non-linearity and dropout to states of shape (L, B, H)."""
-        activation, kept = ACTIVATIONS[self.classifier.activation], 1 - self.classifier.dropout
-        if not training or kept == 1:
+        activation = ACTIVATIONS[self.classifier.activation]
+        if not training or (self.kept == 1).all():
             return activation(states)
-        # All have the mask of a network that is trained alone.
-        mask = torch.empty(states.shape[1:]).bernoulli_(kept, generator=self.generator).div_(kept).to(self.device)
+        # Networks of one dropout share the mask of a network that is trained alone.
+        masks = {
+            kept: torch.empty(states.shape[1:]).bernoulli_(kept, generator=self.generators[kept]).div_(kept)
+            for kept in {*self.kept}
+        }
+        mask = torch.stack([masks[kept] for kept in self.kept]).to(self.device)
         return activation(states) * mask if self.classifier.dropout_last else activation(states * mask)
 
     @torch.no_grad()
@@ -351,7 +360,7 @@ class Networks(Trainer):
 
     def keep(self, running: np.ndarray) -> None:
         """Keeps only the ``running`` networks, by a mask."""
-        self.l2 = self.l2[running]
+        self.l2, self.kept = self.l2[running], self.kept[running]
         for parameter in self.parameters:
             parameter.data, parameter.grad = parameter.data[running], None
             state = self.optimizer.state[parameter]

@@ -18,7 +18,6 @@ from analysis.senteval.tasks import TASKS
 from analysis.senteval.vectors import CHUNK
 from data.errors import UserError
 from encoders.bag_of_words import BagOfWords
-from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
 from tests.analysis.senteval import small_data
 from tests.analysis.senteval.example_results import SENTEVAL
@@ -147,7 +146,8 @@ def test_gensen_takes_the_pooling_that_is_best_on_dev(data: Path, tmp_path: Path
     assert (first.dev or 0) > (last.dev or 0)
     assert results.tasks["CR"].pooling == "max" and results.tasks["CR"].test == first.test
     assert results.tasks["STS12"].pooling == "last"  # the last pooling, as STS12 has no dev set
-    assert {path.name for path in cache.iterdir()} == {*map(fingerprint, by_pooling.values())}
+    folders = {path.name for path in cache.iterdir()}
+    assert folders == {each.fingerprint() for each in by_pooling.values()}
 
 
 def test_protocols_differ_as_their_papers(data: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -60,6 +62,17 @@ def test_a_damaged_store_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         embed(CheckedEncoder(Recorder()), SENTENCES, store=tmp_path)
     assert error.value.key == str(tmp_path)
+
+
+def test_a_full_disk_is_one_line_and_the_store_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    embed(CheckedEncoder(Recorder()), SENTENCES[:2], store=tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(UserError) as error:
+        patch.setattr(os, "posix_fallocate", Mock(side_effect=OSError(errno.ENOSPC, "full")), raising=False)
+        embed(CheckedEncoder(Recorder()), SENTENCES, store=tmp_path)
+    assert error.value.key == str(tmp_path) and not (tmp_path / "new.npy").exists()
+    again = Recorder()
+    embed(CheckedEncoder(again), SENTENCES[:2], store=tmp_path)
+    assert not again.calls
 
 
 def test_lists_of_tensors_are_taken() -> None:

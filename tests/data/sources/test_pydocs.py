@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from data.sources.base import order_hash
+from data.sources.base import text_hash
 from data.sources.pydocs import FEWEST_WORDS, MOST_WORDS, Pydocs, join_modules
 
 
-def test_docstrings_of_a_module_arejoin_modules_and_cut(tmp_path: Path) -> None:
+def test_docstrings_of_a_module_are_joined_and_cut(tmp_path: Path) -> None:
     def prose(module: str, count: int) -> str:
         words = [chr(97 + i % 26) + chr(97 + i // 26) for i in range(count)]
         return "\n\n".join(f"{module} says of {word} that it is a thing that one may have." for word in words)
@@ -31,20 +31,11 @@ def test_docstrings_of_a_module_arejoin_modules_and_cut(tmp_path: Path) -> None:
     assert "d says" not in " ".join(document.texts[0] for document in documents)
 
 
-def test_near_copies_are_dropped(tmp_path: Path) -> None:
-    text = "This is the configuration class to store the configuration of a {}Model with {} layers."
-    (tmp_path / "a.py").write_text(
-        f'"""{text.format("Bert", 12)}"""\ndef f():\n    """{text.format("Albert", 6)}"""\n'
-    )
-    (document,) = join_modules(tmp_path, "package", set())
-    assert document.texts[0] == text.format("Bert", 12)
-
-
 def test_package_versions_are_in_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Pydocs()
-    assert "torch " in one.describe()["where"] and one.fingerprint == Pydocs().fingerprint
+    source = Pydocs()
+    assert "torch " in source.describe()["where"] and source.fingerprint == Pydocs().fingerprint
     monkeypatch.setattr(metadata, "version", lambda name: "1")
-    assert one.fingerprint != Pydocs().fingerprint
+    assert source.fingerprint != Pydocs().fingerprint
 
 
 @pytest.mark.slow
@@ -52,9 +43,7 @@ def test_the_corpus_has_about_its_stated_size() -> None:
     source = Pydocs()
     documents = list(source.examples())
     words = [len(document.texts[0].split()) for document in documents]
-    assert len(documents) == source.total > 1500
-    assert sum(words) > 2_000_000
+    assert len(documents) > 1500 and sum(words) > 2_000_000
     assert sum(count >= FEWEST_WORDS for count in words) > 0.95 * len(words)
-    assert ">>>" not in " ".join(document.texts[0] for document in documents)
-    hashes = Counter(order_hash(part) for document in documents for part in document.texts[0].split("\n\n"))
+    hashes = Counter(text_hash(part) for document in documents for part in document.texts[0].split("\n\n"))
     assert max(hashes.values()) == 1

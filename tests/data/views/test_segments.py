@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,9 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from data.errors import UserError
 from data.randomness import generator
 from data.sentences import Sentences
-from data.sources.base import PART_NAMES
-from data.store import TokenTable, prepare
-from data.tokenizer import train_words
 from data.views import segments
 from data.views.segments import Place, RunningText, SegmentPair
-from tests.data.samples import Document, Listed
+from tests.data.samples import DOCUMENTS, sentence_table
 
 ROOM = 60
 Draw = Callable[[Place, int, np.random.Generator, float], SegmentPair]
@@ -53,7 +51,8 @@ class Numbered:
     def document(self, token: int) -> int:
         return int(self.documents[np.searchsorted(self.ends, token, side="right")])
 
-    def places(self, name: str, room: int = ROOM) -> np.ndarray:
+    def text(self, name: str, room: int = ROOM) -> tuple[RunningText, np.ndarray]:
+        """Returns the corpus and the numbers of the sentences at which a pair can be sampled."""
         last = np.append(np.flatnonzero(np.diff(self.documents)), len(self.documents) - 1)
         left = self.ends[last][self.documents] - self.ends
         first = np.append(0, last[:-1] + 1)[self.documents]
@@ -61,34 +60,20 @@ class Numbered:
             "nsp": (np.arange(len(first)) > first) & (left + self.lengths >= room - 1),
             "sop": left > 0,
             "published": left >= 0,
-        }[name]
-        return np.flatnonzero(usable)
-
-    def text(self, name: str, room: int = ROOM) -> tuple[RunningText, np.ndarray]:
-        places = self.places(name, room)
+        }
+        places = np.flatnonzero(usable[name])
         parts = places[~self.dev[places]], places[self.dev[places]]
         return RunningText(self.sentences, self.documents, *parts), places
 
-    def pairs(self, name: str, count: int, room: int = ROOM, short: float = 0.1) -> list[tuple[int, SegmentPair]]:
+    def pairs(self, name: str, count: int, short: float = 0.1) -> list[tuple[int, SegmentPair]]:
         """Returns random places, and a pair sampled at each."""
-        text, places = self.text(name, room)
-        chosen = np.random.default_rng(1).choice(places, count)
-        return [
-            (int(i), DRAWS[name](text[int(i)], room, generator(2, step, int(i)), short))
-            for step, i in enumerate(chosen)
-        ]
+        text, places = self.text(name)
+        sample = np.random.default_rng(1).choice(places, count).tolist()
+        return [(i, DRAWS[name](text[i], ROOM, generator(2, step, i), short)) for step, i in enumerate(sample)]
 
 
 def is_run(tokens: np.ndarray) -> bool:
     return bool((np.diff(tokens) == 1).all())
-
-
-def boundary_marks(corpus: Numbered, pair: SegmentPair) -> tuple[bool, ...]:
-    """Returns whether each segment begins and ends at a sentence boundary, and the second begins a document."""
-    borders = {0, *corpus.ends.tolist()}
-    ends = [int(end) in borders for part in pair[:2] for end in (part[0], part[-1] + 1)]
-    begins = int(pair.second[0])
-    return *ends, begins == 0 or corpus.document(begins) != corpus.document(begins - 1)
 
 
 # Sampled pairs
@@ -109,21 +94,23 @@ def test_next_segments_are_adjacent_and_others_from_another_document_of_the_part
             first, second, follows = segments.next_segments(text[start], room, generator(seed, start), 0.3)
             assert len(first) and len(second) and 2 <= len(first) + len(second) <= room
             assert is_run(first) and is_run(second) and int(second[0]) in starts
-            own, other = corpus.document(first[0]), corpus.document(second[0])
-            assert own == corpus.documents[start] == corpus.document(first[-1])
-            assert other == corpus.document(second[-1])
+            documents = corpus.document(first[0]), corpus.document(second[0])
+            assert documents == (corpus.document(first[-1]), corpus.document(second[-1]))
+            assert documents[0] == corpus.documents[start]
+            assert corpus.document(second[0] - 1) == documents[1]  # the second never begins a document
             if follows:
-                assert second[0] == first[-1] + 1 and own == other
+                assert second[0] == first[-1] + 1 and documents[0] == documents[1]
             else:
-                assert own != other and bool(corpus.dev[corpus.documents == other][0]) == part
+                assert (
+                    documents[0] != documents[1] and bool(corpus.dev[corpus.documents == documents[1]][0]) == part
+                )
 
 
 def test_a_pair_fills_its_room_and_is_a_short_one_in_a_tenth_of_cases() -> None:
-    lengths = np.array([len(pair.first) + len(pair.second) for _, pair in Numbered().pairs("nsp", 3000)])
+    lengths = np.array([len(first) + len(second) for _, (first, second, _) in Numbered().pairs("nsp", 3000)])
     assert (lengths == ROOM).mean() == pytest.approx(0.9 + 0.1 / 59, abs=0.02)
     short = lengths[lengths < ROOM]
     assert short.min() < 8 and short.mean() == pytest.approx((2 + 59) / 2, abs=3)
-    assert {len(pair.first) + len(pair.second) for _, pair in Numbered().pairs("nsp", 50, short=0.0)} == {ROOM}
 
 
 @given(st.integers(0, 1000), st.integers(2, 90), st.sampled_from([3, 20, 60]))
@@ -149,12 +136,12 @@ def test_ordered_segments_are_neighbours_of_whole_sentences_or_cut_to_fit(
 
 def test_ordered_segments_are_split_between_any_two_sentences_that_fit() -> None:
     text = RunningText([np.full(n, n) for n in (3, 4, 5, 2, 6)], np.array([0, 0, 0, 0, 1]), np.arange(3))
-    parted = {
-        (tuple(np.unique(pair.first)), tuple(np.unique(pair.second)))
-        for pair in (segments.ordered_segments(text[0], 13, generator(seed), 0.0) for seed in range(60))
+    samples = [segments.ordered_segments(text[0], 13, generator(seed), 0.0) for seed in range(60)]
+    in_order = {((3,), (4, 5)), ((3, 4), (5,)), ((3,), (4,))}
+    assert {(tuple(np.unique(first)), tuple(np.unique(second))) for first, second, _ in samples} == {
+        *in_order,
+        *(segment_pair[::-1] for segment_pair in in_order),
     }
-    onwards = {((3,), (4, 5)), ((4, 5), (3,)), ((3, 4), (5,)), ((5,), (3, 4))}
-    assert parted == onwards | {((3,), (4,)), ((4,), (3,))}
     long = [segments.ordered_segments(text[1], 500, generator(seed), 0.0) for seed in range(20)]
     assert {len(first) + len(second) for first, second, _ in long} == {4 + 5 + 2, 3 + 4 + 5}
 
@@ -164,8 +151,8 @@ def test_the_longer_segment_loses_tokens_until_both_fit(first: int, second: int,
     left = [first, second]
     while sum(left) > room:  # as the published program does
         left[0 if left[0] > left[1] else 1] -= 1
-    assert segments.fitted(first, second, room) == tuple(left)
-    cut = segments.truncated(np.arange(first), np.arange(second), room, generator(first, second))
+    assert segments.truncated_lengths(first, second, room) == tuple(left)
+    cut = segments.truncate(np.arange(first), np.arange(second), room, generator(first, second))
     assert [len(part) for part in cut] == left and all(is_run(part) for part in cut)
 
 
@@ -173,137 +160,100 @@ def test_negatives_are_sampled_uniformly_over_places_or_documents() -> None:
     documents = np.repeat([0, 1, 2, 3], [1, 6, 2, 3])
     text = RunningText([np.array([i]) for i in range(12)], documents, np.arange(9), np.arange(9, 12))
     for by_document, shares in ((False, {0: 1 / 3, 7: 1 / 3, 8: 1 / 3}), (True, {0: 1 / 2, 7: 1 / 4, 8: 1 / 4})):
-        drawn = [text.elsewhere(3, generator(i), by_document=by_document) for i in range(3000)]
-        assert {i: drawn.count(i) / 3000 for i in set(drawn)} == pytest.approx(shares, abs=0.04)
+        places = [text.random_other_document(3, generator(i), by_document=by_document) for i in range(3000)]
+        assert {i: places.count(i) / 3000 for i in set(places)} == pytest.approx(shares, abs=0.04)
 
 
 def test_published_pairs_equal_those_of_the_published_program() -> None:
-    """Compares places, classes, ends of segments and the documents from which negatives come."""
+    """Compares places, classes and ends of segments."""
     corpus = Numbered(longest=25)
-    cases, first_ends, others = set(), set(), []
+    cases, first_ends = set(), set()
     for start, (first, second, follows) in corpus.pairs("published", 400, short=0.0):
-        own = corpus.documents[start]
-        chunk = [i for i in range(start, len(corpus.documents)) if corpus.documents[i] == own]
-        reached = np.searchsorted(np.cumsum(corpus.lengths[chunk]), ROOM) + 1
-        chunk = chunk[:reached]
+        document = corpus.documents[start]
+        chunk = [i for i in range(start, len(corpus.documents)) if corpus.documents[i] == document]
+        chunk = chunk[: np.searchsorted(np.cumsum(corpus.lengths[chunk]), ROOM) + 1]
         assert len(first) + len(second) <= ROOM
         assert len(chunk) > 1 or not follows
-        assert corpus.document(first[0]) == own and (corpus.document(second[0]) == own) == follows
+        assert corpus.document(first[0]) == document and (corpus.document(second[0]) == document) == follows
         length = int(corpus.lengths[chunk].sum())
         if follows:
             assert second[-1] < corpus.ends[chunk[-1]]
             assert len(first) + len(second) == min(ROOM, length)  # all of the chunk, cut to fit
-        else:
-            others.append(corpus.document(second[0]))
         first_ends.add(int(np.searchsorted(corpus.ends, first[-1], side="right")) - start)
         cases.add((follows, len(chunk) == 1))
     assert cases == {(True, False), (False, False), (False, True)}
     assert {0, 1, 2, 3} <= first_ends  # the first segment may end with any sentence of the chunk
-    # Documents are drawn uniformly, however many places they have.
-    sizes = np.bincount(corpus.documents)
-    assert sizes[others].mean() == pytest.approx(sizes.mean(), abs=2.5) and sizes.std() > 8
 
 
 # Only content and order distinguish the classes
 
 
-def accuracy_by_lengths(pairs: list[SegmentPair]) -> float:
-    """Returns the balanced accuracy of a classifier given only the lengths of both segments."""
-    return accuracy(np.array([(len(pair.first), len(pair.second)) for pair in pairs]), pairs)
+def features(corpus: Numbered, pairs: list[SegmentPair]) -> dict[str, np.ndarray]:
+    """Returns what a classifier could know of each pair besides content and order."""
+    borders = np.array([(first[0], first[-1], second[0], second[-1]) for first, second, _ in pairs])
+    lengths = np.array([(len(pair.first), len(pair.second)) for pair in pairs])
+    sentences = np.searchsorted(corpus.ends, borders, side="right")
+    return {
+        "lengths": lengths,
+        "boundaries": np.isin(borders + np.array([0, 1, 0, 1]), [0, *corpus.ends]),
+        "lengths of sentences": np.hstack([lengths, corpus.lengths[sentences]]),
+        "first end of a sentence": np.column_stack([lengths, corpus.ends[sentences[:, 2]] - borders[:, 2]]),
+    }
 
 
-def accuracy(features: np.ndarray, pairs: list[SegmentPair]) -> float:
-    """Returns the balanced accuracy of a classifier given only these ``features`` of each pair."""
+def accuracy(values: np.ndarray, pairs: list[SegmentPair]) -> float:
+    """Returns the balanced accuracy of a classifier given only these ``values`` of each pair."""
     classes = np.array([pair.follows for pair in pairs])
     half = len(pairs) // 2
     classifier = LogisticRegression(class_weight="balanced", max_iter=500)
-    model = make_pipeline(PolynomialFeatures(3), StandardScaler(), classifier).fit(features[:half], classes[:half])
-    return float(balanced_accuracy_score(classes[half:], model.predict(features[half:])))
+    model = make_pipeline(PolynomialFeatures(3), StandardScaler(), classifier).fit(values[:half], classes[:half])
+    return float(balanced_accuracy_score(classes[half:], model.predict(values[half:])))
 
 
-def test_lengths_reveal_the_class_of_published_pairs_only() -> None:
+@pytest.mark.parametrize("name", ["nsp", "sop"])
+@pytest.mark.parametrize(("sentences", "longest"), [(8, 30), (40, 30), (40, 60)])
+def test_lengths_and_boundaries_do_not_reveal_the_class(name: str, sentences: int, longest: int) -> None:
+    """If first segments ended where a sentence does not fit, true second ones would begin with longer ones."""
+    corpus = Numbered(documents=400, sentences=sentences, longest=longest)
+    pairs = [pair for _, pair in corpus.pairs(name, 8000)]
+    known = features(corpus, pairs)
+    for hint in ("lengths", "boundaries", *["first end of a sentence"] * (name == "nsp")):
+        assert accuracy(known[hint], pairs) == pytest.approx(0.5, abs=0.03), hint
+
+
+def test_lengths_reveal_the_class_of_published_pairs() -> None:
     corpus = Numbered(documents=400, sentences=8, longest=30)
-    accuracies = {name: accuracy_by_lengths([pair for _, pair in corpus.pairs(name, 6000)]) for name in DRAWS}
-    assert accuracies["nsp"] == pytest.approx(0.5, abs=0.03)
-    assert accuracies["sop"] == pytest.approx(0.5, abs=0.03)
-    assert accuracies["published"] > 0.54
-
-
-@pytest.mark.parametrize(("sentences", "name"), [(8, "nsp"), (40, "nsp"), (8, "sop"), (40, "sop")])
-def test_boundaries_do_not_reveal_the_class(sentences: int, name: str) -> None:
-    corpus = Numbered(documents=400, sentences=sentences, longest=30)
-    pairs = [pair for _, pair in corpus.pairs(name, 6000)]
-    marks = np.array([boundary_marks(corpus, pair) for pair in pairs])
-    if name == "sop":  # a segment that begins a document precedes the other: a legitimate hint of their order
-        marks = marks[:, :4]
-    assert accuracy(marks, pairs) == pytest.approx(0.5, abs=0.03)
+    pairs = [pair for _, pair in corpus.pairs("published", 6000)]
+    assert accuracy(features(corpus, pairs)["lengths"], pairs) > 0.54
 
 
 def test_lengths_of_sentences_do_not_reveal_the_order() -> None:
     """If sentences were left out only at the end, the last one would be a short one."""
     corpus = Numbered(documents=600, sentences=40, longest=24)
-    features, classes = [], []
-    for _, (first, second, follows) in corpus.pairs("sop", 12_000):
-        places = np.searchsorted(corpus.ends, [first[0], first[-1], second[0], second[-1]], side="right")
-        features.append([len(first), len(second), *corpus.lengths[places]])
-        classes.append(follows)
-    model = HistGradientBoostingClassifier(random_state=0, max_iter=50).fit(features[:8000], classes[:8000])
-    chances = model.predict_proba(features[8000:])[:, 1]
+    pairs = [pair for _, pair in corpus.pairs("sop", 12_000)]
+    values, classes = features(corpus, pairs)["lengths of sentences"], [pair.follows for pair in pairs]
+    model = HistGradientBoostingClassifier(random_state=0, max_iter=50).fit(values[:8000], classes[:8000])
+    chances = model.predict_proba(values[8000:])[:, 1]
     assert roc_auc_score(classes[8000:], chances) == pytest.approx(0.5, abs=0.03)
-
-
-def test_sentence_ends_in_the_second_segment_do_not_reveal_the_class() -> None:
-    """If first segments ended where a sentence does not fit, true second ones would begin with longer ones."""
-    for longest in (30, 60):
-        corpus = Numbered(documents=400, sentences=40, longest=longest)
-        pairs = [pair for _, pair in corpus.pairs("nsp", 10_000)]
-        starts = np.array([int(pair.second[0]) for pair in pairs])
-        stops = corpus.ends[np.searchsorted(corpus.ends, starts, side="right")] - starts
-        features = np.array([(len(p.first), len(p.second), stop) for p, stop in zip(pairs, stops, strict=True)])
-        assert accuracy(features, pairs) == pytest.approx(0.5, abs=0.025)
 
 
 # Places at which a pair can be sampled
 
-LINES = [f"sentence {i} has {'many ' * (i % 7)}words ." for i in range(90)]
-
-
-def store(cache: Path, documents: list[list[str]], **options: float) -> TokenTable:
-    tokenizer = train_words(LINES, vocab_size=500, min_count=1, max_length=64)
-    source = Listed([Document("\n\n".join(lines)) for lines in documents], **{"dev_fraction": 0.2, **options})
-    return prepare(source, tokenizer, cache=cache, sentences=Sentences(max_words=9))
-
-
-DOCUMENTS = [LINES[3 * i : 3 * i + 3] for i in range(30)]
-
 
 def test_selection_equals_a_naive_loop(tmp_path: Path) -> None:
     # One document is repeated, and some sentences are longer than max_words.
-    sentences = store(tmp_path, [*DOCUMENTS, DOCUMENTS[4]])
-    assert len(sentences) == 93
-    for behind, tokens, before in ((0, 0, False), (1, 0, False), (1, 20, False), (9, 12, True), (0, 5, True)):
-        options: dict[str, Any] = {"behind": behind, "tokens": tokens, "before": before}
-        found = [segments.select(sentences, part, **options) for part in ("train", "dev")]
-        expected = set()
+    sentences = sentence_table(tmp_path, [*DOCUMENTS, DOCUMENTS[4]], Sentences(max_words=9))
+    for after, tokens, before in ((0, 0, False), (1, 0, False), (1, 20, False), (9, 12, True), (0, 5, True)):
+        options: dict[str, Any] = {"min_tokens_after": after, "tokens": tokens, "before": before}
+        train, dev = (segments.select(sentences, part, **options) for part in ("train", "dev"))
+        places = set()
         for i in range(93):
             left = sum(len(sentences[j]) for j in range(i + 1, i // 3 * 3 + 3))
-            if left >= behind and left + len(sentences[i]) >= tokens and (i % 3 or not before):
-                expected.add(i)
-        assert {*found[0].indices.tolist(), *found[1].indices.tolist()} == expected
-        assert not {i // 3 for i in found[0].indices} & {i // 3 for i in found[1].indices}
-        assert sum(len(part.indices) + sum(part.left_out.values()) for part in found) == 93
-        assert all({*part.left_out} <= {"without continuation"} for part in found)
-
-
-def test_refusals(tmp_path: Path) -> None:
-    sentences = store(tmp_path, DOCUMENTS)
+            if left >= after and left + len(sentences[i]) >= tokens and (i % 3 or not before):
+                places.add(i)
+        assert {*train.indices.tolist(), *dev.indices.tolist()} == places
+        left_out = Counter(train.left_out) + Counter(dev.left_out)
+        assert left_out == +Counter({"without continuation": 93 - len(places)})
     with pytest.raises(UserError) as error:
-        segments.select(sentences, "train", behind=1, tokens=900)
+        segments.select(sentences, "train", min_tokens_after=1, tokens=900)
     assert error.value.key == "corpus"
-    alone = store(tmp_path, [[line] for line in LINES])
-    with pytest.raises(UserError):
-        segments.select(alone, "dev", behind=1)
-    two_documents = store(tmp_path, [LINES[:40], LINES[40:43]])
-    for part in PART_NAMES:
-        with pytest.raises(UserError):
-            segments.select(two_documents, part, behind=1, others=True)

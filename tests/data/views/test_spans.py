@@ -65,25 +65,16 @@ def test_spans_satisfy_their_definition(sampler: SpanSampler, room: int, seed: i
 def test_mean_lengths_at_the_defaults() -> None:
     sampler = SpanSampler(anchors_per_document=1, positives_per_anchor=1)
     rng = generator(0)
-    drawn = [sampler.draw(5000, rng) for _ in range(20_000)]
-    anchor = np.mean([a.end - a.start for anchors, _ in drawn for a in anchors])
-    positive = np.mean([p.end - p.start for _, groups in drawn for group in groups for p in group])
-    assert anchor == pytest.approx(352, abs=2) and positive == pytest.approx(192, abs=2)
+    anchors, positives = zip(*(sampler.draw(5000, rng) for _ in range(20_000)), strict=True)
+    assert np.mean([anchor.end - anchor.start for (anchor,) in anchors]) == pytest.approx(352, abs=2)
+    assert np.mean([positive.end - positive.start for ((positive,),) in positives]) == pytest.approx(192, abs=2)
 
 
-def test_starts_of_one_anchor_are_uniform() -> None:
-    rng = generator(2)
-    counts = Counter(uniform_starts(40, [10], 20, rng)[0] for _ in range(31 * 300))
-    assert set(counts) == set(range(31))
-    assert oracles.chi_square(np.array(list(counts.values()))) > 1e-3
-
-
-@pytest.mark.parametrize("gap", [3, 8])
-def test_starts_of_three_anchors_are_uniform_over_all_placements(gap: int) -> None:
-    n, length = 28, 6
-    placements = oracles.placements(n, length, 3, gap)
+@pytest.mark.parametrize(("n", "length", "anchors", "gap"), [(40, 10, 1, 20), (28, 6, 3, 3), (28, 6, 3, 8)])
+def test_starts_are_uniform_over_all_placements(n: int, length: int, anchors: int, gap: int) -> None:
+    placements = oracles.placements(n, length, anchors, gap)
     rng = generator(3)
-    counts = Counter(tuple(uniform_starts(n, [length] * 3, gap, rng)) for _ in range(100 * len(placements)))
+    counts = Counter(tuple(uniform_starts(n, [length] * anchors, gap, rng)) for _ in range(100 * len(placements)))
     assert set(counts) == set(placements)
     assert oracles.chi_square(np.array([counts[placement] for placement in placements])) > 1e-3
 
@@ -109,16 +100,10 @@ def test_positive_starts_of_strategy_all_are_uniform() -> None:
     assert oracles.chi_square(np.array(list(offsets.values()))) > 1e-3
 
 
-def test_grid_takes_the_ends_when_few_blocks_are_left() -> None:
-    # 3 blocks for 2 anchors: 3 // 2 < 2, so the first anchor takes block 0 or 2, never the middle one.
+def test_grid_leaves_a_block_between_anchors_and_takes_the_ends_when_few_are_left() -> None:
     rng = generator(6)
-    for _ in range(200):
-        starts = grid_starts(30, [10, 10], 10, rng)
-        assert sorted(starts) == [0, 20]
-
-
-def test_grid_leaves_a_block_between_anchors() -> None:
-    rng = generator(7)
     for _ in range(300):
         first, second = sorted(grid_starts(200, [10, 10], 10, rng))
         assert second - first >= 20
+        # 3 blocks for 2 anchors: 3 // 2 < 2, so the first anchor takes block 0 or 2, never the middle one.
+        assert sorted(grid_starts(30, [10, 10], 10, rng)) == [0, 20]

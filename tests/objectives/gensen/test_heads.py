@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from data.tokenizer import END, START, train_words
 from data.views.neighbours import NeighbourUnit
 from objectives.gensen.heads import Decoders, PairClassifier, Sizes, surprisals
 from tests.objectives.gensen.test_objective import LINES, build_corpus, gru, small_gensen, word_tokenizer
+from tests.objectives.gradients import sample_batch
+from tests.objectives.test_decoder import step
 from tests.tiny_encoder import FORMAT, TinyEncoder
 
 SIZES = Sizes(
@@ -35,10 +38,6 @@ def build(head: Any, form: str = "gensen") -> tuple[Any, TinyEncoder]:
     return head.double(), encoder
 
 
-def batch_of(head: Any, units: list[Any]) -> Any:
-    return head.collate([head.sample(unit, FORMAT, generator(0)) for unit in units], FORMAT)
-
-
 def rows(count: int, seed: int) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     return [rng.integers(5, 30, size=rng.integers(1, 9)).astype(np.uint16) for _ in range(count)]
@@ -51,7 +50,7 @@ def test_source_and_targets_are_cut_at_90_with_start_and_end_tokens() -> None:
     assert [len(example.source), *map(len, example.targets)] == [90, 90, 90]
     for target in example.targets:
         assert target.tolist() == [START, *tokens[:88].tolist(), END] and target.dtype == np.int64
-    limited = head.sample(Pair(tokens, tokens[:3], None), FORMAT, generator(0))
+    limited = head.sample(Pair(tokens, tokens[:3], -1), FORMAT, generator(0))
     assert len(limited.source) == FORMAT.max_length  # the encoder's limit
     assert [target.tolist() for target in limited.targets] == [[START, 5, 6, 7, END]]
 
@@ -61,29 +60,20 @@ def test_the_loss_of_decoders_is_the_mean_over_real_target_tokens() -> None:
     units = [
         NeighbourUnit(*each) for each in zip(rows(6, 1), zip(rows(6, 2), rows(6, 3), strict=True), strict=True)
     ]
-    loss = head.loss(encoder, batch_of(head, units))
+    loss = head.loss(encoder, sample_batch(head, units))
     expected: dict[str, Tensor] = {}
     for number, part in enumerate(("stn", "stp")):
         terms, decoder = [], head.decoders[part]
         for unit in units:
-            source = Tokens.pad([np.concatenate([[0], unit.sentence, [2]])], 1)
-            state = decoder.start(vector := encoder(source).sentence)
-            inputs, outputs = [START, *unit.neighbours[number]], [*unit.neighbours[number], END]
-            for token, following in zip(inputs, outputs, strict=True):
-                state = gru_step(decoder, int(token), vector, state)
-                terms.append(-decoder.output(state)[0].log_softmax(0)[int(following)])
+            [vector] = encoder(Tokens.pad([FORMAT.wrap(unit.sentence)], 1)).sentence
+            state = decoder.start(vector)
+            for token, following in pairwise([START, *unit.neighbours[number].tolist(), END]):
+                state = step(decoder, token, vector, state)
+                terms.append(-decoder.output(state).log_softmax(0)[following])
         expected[part] = torch.stack(terms).mean()
         assert int(loss.counts[part]) == len(terms)
         torch.testing.assert_close(loss.parts[part], expected[part].detach())
     torch.testing.assert_close(loss.total, expected["stn"] + expected["stp"])
-
-
-def gru_step(decoder: Any, token: int, vector: Tensor, state: Tensor) -> Tensor:
-    word, kept = decoder.of_word(decoder.embedding.weight[[token]]), decoder.of_state(state)
-    (i_r, i_z, i_n), (h_r, h_z, h_n) = word.chunk(3, 1), kept.chunk(3, 1)
-    c_r, c_z, c_n = decoder.of_sentence(vector).chunk(3, 1)
-    reset, keep = torch.sigmoid(i_r + h_r + c_r), torch.sigmoid(i_z + h_z + c_z)
-    return (1 - keep) * torch.tanh(i_n + reset * h_n + c_n) + keep * state
 
 
 @pytest.mark.parametrize(
@@ -105,14 +95,14 @@ def test_the_loss_of_pairs_equals_the_equations(form: str, shapes: list[tuple[in
     assert [tuple(layer.weight.shape) for layer in layers] == shapes
     terms, correct = [], []
     for unit in units:
-        ends = (np.concatenate([[0], ids, [2]]) for ids in (unit.first, unit.second))  # not cut
-        u, v = (encoder(Tokens.pad([row], 1)).sentence[0] for row in ends)
+        rows_of_pair = (FORMAT.wrap(ids) for ids in (unit.first, unit.second))  # not cut
+        u, v = (encoder(Tokens.pad([row], 1)).sentence[0] for row in rows_of_pair)
         values = torch.cat([u, v, (u - v).abs(), *([u * v] if form != "sentence_bert" else [])])
         for number, layer in enumerate(layers):
             values = layer.weight @ (values.relu() if form == "gensen" and number else values) + layer.bias
         terms.append(-values.log_softmax(0)[unit.label])
         correct.append(int(values.argmax()) == unit.label)
-    loss = head.loss(encoder, batch_of(head, units))
+    loss = head.loss(encoder, sample_batch(head, units))
     torch.testing.assert_close(loss.total, torch.stack(terms).mean())
     assert float(loss.parts["nli_accuracy"]) == pytest.approx(np.mean(correct))
 
