@@ -43,11 +43,10 @@ class Repository:
 
 
 class Request(NamedTuple):
-    """A request to the server; ``range`` and ``token`` are None where the header is absent."""
+    """A request to the server; ``token`` is None where the header is absent."""
 
     method: str
     path: str
-    range: str | None
     token: str | None
 
 
@@ -82,7 +81,7 @@ class Hub:
         """Commits ``files`` to a ``branch`` of the repository ``name``; returns the commit."""
         if isinstance(files, Path):
             files = read_files(files)
-        commit = _sha1(repr((name, files)).encode())
+        commit = _sha256(repr((name, files)).encode())[:40]
         repository = self.repositories.setdefault((kind, name), Repository())
         repository.access = access
         repository.commits[commit] = files
@@ -90,9 +89,9 @@ class Hub:
         self.large |= {_sha256(content): (path, content) for path, content in files.items()}
         return commit
 
-    def received(self, path: str, method: str = "GET") -> list[Request]:
-        """Returns the requests so far by ``method`` whose path contains ``path``."""
-        return [request for request in self.requests if request.method == method and path in request.path]
+    def received(self, path: str) -> list[Request]:
+        """Returns the GET requests so far whose path contains ``path``."""
+        return [request for request in self.requests if request.method == "GET" and path in request.path]
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
@@ -102,10 +101,10 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
 
 class Refusal(Exception):
-    """A refusal of the hub: HTTP status, and the code or message in the headers."""
+    """A refusal of the hub: HTTP status, and the reason in the headers, as a code or message."""
 
-    def __init__(self, status: int, code: str = "", message: str = "") -> None:
-        self.status, self.code, self.message = status, code, message or code
+    def __init__(self, status: int, reason: str = "") -> None:
+        self.status, self.reason = status, reason
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -118,14 +117,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ") or None
         path = urlsplit(self.path).path
-        self.hub.requests.append(Request(self.command, path, self.headers.get("Range"), token))
+        self.hub.requests.append(Request(self.command, path, token))
         try:
             if self.hub.status is not None:
                 raise Refusal(self.hub.status)
             self._route([unquote(part) for part in path.strip("/").split("/")], token)
         except Refusal as refusal:
-            headers = {"X-Error-Message": refusal.message, "X-Error-Code": refusal.code}
-            self._send(refusal.status, b"{}", {name: value for name, value in headers.items() if value})
+            headers = ("X-Error-Message", "X-Error-Code") if refusal.reason else ()
+            self._send(refusal.status, b"{}", dict.fromkeys(headers, refusal.reason))
         except (BrokenPipeError, ConnectionResetError):  # the client closed the connection
             self.close_connection = True
 
@@ -148,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _repository(self, kind: str, name: str, token: str | None) -> Repository:
         if token is not None and token != TOKEN:
-            raise Refusal(401, message="Invalid credentials in Authorization header")
+            raise Refusal(401, "Invalid credentials in Authorization header")
         repository = self.hub.repositories.get((kind, name))
         if repository is None or (repository.access == "private" and token is None):
             # Without a token private names and those that do not exist are answered alike.
@@ -170,9 +169,8 @@ class _Handler(BaseHTTPRequestHandler):
         value: Any
         if verb == "revision":
             value = {
-                "_id": "0", "id": name, "modelId": name, "sha": commit, "private": repository.access == "private",
-                "gated": "auto" if repository.access == "gated" else False, "disabled": False, "downloads": 0,
-                "likes": 0, "tags": [], "siblings": [{"rfilename": path} for path in files],
+                "_id": "0", "id": name, "tags": [], "sha": commit, "private": repository.access == "private",
+                "siblings": [{"rfilename": path} for path in files],
             }  # fmt: skip
         else:
             prefix = "".join(f"{part}/" for part in rest[2:])
@@ -192,7 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
         content = repository.commits[commit][path]
         headers, digest = {"X-Repo-Commit": commit}, _sha256(content)
         if not path.endswith(LARGE):
-            self._file(path, content, headers | {"ETag": f'"{_sha1(content)}"'})
+            self._file(path, content, headers | {"ETag": f'"{digest[:40]}"'})
             return
         headers |= {"X-Linked-ETag": f'"{digest}"', "X-Linked-Size": str(len(content))}
         # Another host name of this machine is another origin, to which no token must be sent.
@@ -237,10 +235,6 @@ def _listed(files: Mapping[str, bytes], prefix: str, deep: bool) -> list[str]:
     return sorted(found)
 
 
-def _sha1(content: bytes) -> str:
-    return hashlib.sha1(content).hexdigest()
-
-
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
@@ -248,23 +242,20 @@ def _sha256(content: bytes) -> str:
 def _entry(path: str, files: Mapping[str, bytes]) -> dict[str, Any]:
     """Returns a file or folder as an entry of a listing."""
     if path not in files:
-        return {"type": "directory", "oid": _sha1(path.encode()), "size": 0, "path": path}
+        return {"type": "directory", "oid": _sha256(path.encode())[:40], "size": 0, "path": path}
     content = files[path]
-    entry = {"type": "file", "oid": _sha1(content), "size": len(content), "path": path}
+    digest = _sha256(content)
+    entry = {"type": "file", "oid": digest[:40], "size": len(content), "path": path}
     if path.endswith(LARGE):
-        entry["lfs"] = {"oid": _sha256(content), "size": len(content), "pointerSize": 130}
+        entry["lfs"] = {"oid": digest, "size": len(content), "pointerSize": 130}
     return entry
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
 
 
 @contextmanager
 def serve() -> Iterator[Hub]:
     """Serves an empty hub on a free port until the context ends."""
     handler = type("Handler", (_Handler,), {})
-    server = _Server(("127.0.0.1", 0), handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     hub = handler.hub = Hub(server.server_port)  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()

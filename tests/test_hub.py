@@ -52,7 +52,7 @@ def test_a_published_encoder_gives_the_same_vectors(folder: Path, hub: hub_serve
     expected = published.encode(SENTENCES[::2])  # pooled by the maximum, as 1_Pooling sets
     assert encoder.encode(SENTENCES[::2]) == pytest.approx(expected, abs=1e-6)
     assert not hub.received("onnx") and not hub.received("README.md")
-    fetched = [request.path.rsplit("/", 1)[-1] for request in hub.received("org/tiny", "GET")]
+    fetched = [request.path.rsplit("/", 1)[-1] for request in hub.received("org/tiny")]
     assert fetched.count("tokenizer.json") == 1 and len(hub.received("/cdn/")) == 1
 
 

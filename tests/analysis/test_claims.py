@@ -73,7 +73,7 @@ PEAK = peak_inside("", "x")
 
 
 @pytest.mark.parametrize(
-    ("check", "scores", "seeds", "outcome"),
+    ("checks", "scores", "seeds", "outcome"),
     [
         (two_above_one, [60, 65], 4, "held"),
         (two_above_one, [60, 55], 4, "not held"),
@@ -90,10 +90,14 @@ PEAK = peak_inside("", "x")
         (RISING, [60, 70, 69.9], 3, UNDECIDED),
         (PEAK, [66, 63, 60, 63, 66], 5, "not held"),
         (PEAK, [60, 63], 5, "not computed here"),
+        ([two_above_one, greater("x == '1'", "x == '2'")], [60, 65], 3, "not held"),  # every check is required
+        (greater("x == '9'", "x == '1'"), [60], 3, "not computed here"),
+        ("it needs other runs", [60], 3, "not computed here"),
     ],
 )
-def test_outcomes(check: Check, scores: list[float], seeds: int, outcome: str) -> None:
-    assert verdict(curve(scores, seeds), check).outcome == outcome
+def test_outcomes(checks: Check | list[Check] | str, scores: list[float], seeds: int, outcome: str) -> None:
+    checks = [checks] if callable(checks) else checks
+    assert decide({"text (5)": checks}, curve(scores, seeds))[0].outcome == outcome
 
 
 def test_common_seeds_are_paired() -> None:
@@ -112,17 +116,6 @@ def test_peak_inside_compares_the_share_of_curves_with_chance() -> None:
     assert inside.outcome == "held" and inside.evidence[0].value == 100
     low, high = inside.evidence[0].interval(ERROR)
     assert (low, high) == pytest.approx((100 * 0.025 ** (1 / 20), 100))
-
-
-def test_a_claim_requires_every_check() -> None:
-    contrary = verdict(curve([60, 65]), two_above_one, greater("x == '1'", "x == '2'"))
-    assert contrary.outcome == "not held" and [finding.tests for finding in contrary.evidence] == [2, 2]
-
-
-def test_claims_without_scores_are_not_computed() -> None:
-    missing = verdict(curve([60]), greater("x == '9'", "x == '1'"))
-    other = decide({"text (5)": "it needs other runs"}, curve([60]))[0]
-    assert [missing.outcome, other.outcome] == ["not computed here"] * 2
 
 
 def test_pure_noise_is_decided_no_more_often_than_the_error_rate() -> None:

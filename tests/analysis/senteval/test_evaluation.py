@@ -112,26 +112,27 @@ def test_an_interrupted_evaluation_goes_on(data: Path, tmp_path: Path) -> None:
     assert evaluate(Recorder(stop=0), data, ["CR", "TREC"], out=tmp_path).tasks.keys() == {*QUICK, "TREC"}
 
 
-def test_tasks_with_changed_files_are_evaluated_again(data: Path, tmp_path: Path) -> None:
+def test_tasks_with_changed_files_are_evaluated_again_or_named_in_the_error(data: Path, tmp_path: Path) -> None:
     copy = tmp_path / "data"
     shutil.copytree(data, copy)
     evaluate(Recorder(), copy, ["CR"], out=tmp_path / "out")
     with (copy / "downstream" / TASKS["CR"].files[0]).open("a") as file:
         file.write("the dog sees the good cat .\n")
     assert evaluate(Recorder(), copy, ["CR"], out=tmp_path / "out").tasks["CR"].n_test == 61
+    for name in TASKS["SUBJ"].files:  # fewer examples than folds
+        (copy / "downstream" / name).write_text("the dog .\n" * 3)
+    with pytest.raises(UserError) as error:
+        evaluate(Recorder(), copy, ["STS12", "SUBJ"], processes=2)
+    assert error.value.key.startswith("SUBJ (") and "\n" not in str(error.value)
 
 
 def test_results_of_another_name_encoder_or_protocol_are_not_mixed(data: Path, tmp_path: Path) -> None:
-    def score(seed: int, **options: Any) -> Results:
-        return evaluate(RandomVectors(dimension=8, seed=seed), data, ["STS12"], out=tmp_path, **options)
-
-    score(0)
-    for options in ({"seed": 1}, {"seed": 0, "protocol": "default"}):
+    first, second = (RandomVectors(dimension=8, seed=seed) for seed in (0, 1))
+    evaluate(first, data, ["STS12"], out=tmp_path)
+    for encode, protocol in ((second, "prototyping"), (first, "default"), (Recorder(), "prototyping")):
         with pytest.raises(UserError):
-            score(**options)
-    assert score(0, name="other").model["name"] == "other"
-    with pytest.raises(UserError):
-        evaluate(Recorder(), data, ["STS12"], out=tmp_path, name="a function")
+            evaluate(encode, data, ["STS12"], out=tmp_path, protocol=protocol)
+    assert evaluate(first, data, ["STS12"], out=tmp_path, name="other").model["name"] == "other"
 
 
 def test_gensen_takes_the_pooling_that_is_best_on_dev(data: Path, tmp_path: Path) -> None:
@@ -159,16 +160,6 @@ def test_protocols_differ_as_their_papers(data: Path) -> None:
     conssent = evaluate(Recorder(), data, ["Length", "WordContent", "SST2"], protocol="conssent").tasks
     assert conssent["Length"].hidden in (50, 100, 200) and conssent["Length"].dropout in (0.0, 0.1, 0.2)
     assert conssent["WordContent"].hidden is None and conssent["SST2"].hidden is None
-
-
-def test_an_error_of_a_task_is_one_line(data: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "data"
-    shutil.copytree(data, copy)
-    for file in TASKS["SUBJ"].files:  # fewer examples than folds
-        (copy / "downstream" / file).write_text("the dog .\n" * 3)
-    with pytest.raises(UserError) as error:
-        evaluate(Recorder(), copy, ["STS12", "SUBJ"], processes=2)
-    assert error.value.key.startswith("SUBJ (") and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
