@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import CONFIG_MAPPING, AutoTokenizer, PretrainedConfig, PreTrainedModel
+from transformers import CONFIG_MAPPING, AutoTokenizer, PretrainedConfig
 from transformers.utils import logging
 
 from data.files import read_json, write_json
@@ -37,7 +37,7 @@ def open_tokenizer(folder: Path, config: PretrainedConfig) -> Any:
     return AutoTokenizer.from_pretrained(folder, config=config, trust_remote_code=False, local_files_only=True)
 
 
-def open_model(folder: Path, config: PretrainedConfig) -> PreTrainedModel:
+def open_model(folder: Path, config: PretrainedConfig) -> Any:
     """Opens a model in float32, with its pooler and its MLM head if their weights are there, without other heads.
 
     Raises:
@@ -62,13 +62,13 @@ def open_model(folder: Path, config: PretrainedConfig) -> PreTrainedModel:
     return model if head_parts(model) and not report["missing_keys"] else model.base_model
 
 
-def save_model(model: PreTrainedModel, folder: Path) -> None:
+def save_model(model: Any, folder: Path) -> None:
     """Writes ``model`` without head as transformers does, and the MLM head's weights into a file of their own.
 
     In one file, other libraries would report the head's weights as unexpected. With ``variant="mlm"``, the
     ``from_pretrained`` of transformers opens both files.
     """
-    body: Any = model.base_model
+    body = model.base_model
     body.save_pretrained(folder)
     if body is not model:
         weights, inside = dict[str, Any](model.named_parameters()), _prefix(model)

@@ -11,7 +11,6 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoModelForTextEncoding,
     PretrainedConfig,
-    PreTrainedModel,
     PreTrainedTokenizerFast,
 )
 from transformers.models.auto import modeling_auto
@@ -74,7 +73,7 @@ def model_class(config: PretrainedConfig) -> Any:
     return AutoModelForMaskedLM if headed else AutoModel
 
 
-def random_model(config: PretrainedConfig) -> PreTrainedModel:
+def random_model(config: PretrainedConfig) -> Any:
     """Returns a model with random weights, with an MLM head if its family has one."""
     with reading("shape", "encoder.shape"):
         model = model_class(config).from_config(config, trust_remote_code=False)

@@ -3,19 +3,18 @@
     ids (B, T)  ->  (1, N), N real tokens; a token attends to its own row only  ->  states (B, T, H)
 
 Each attention layer gets the rows' boundaries as cumulative lengths, among the keyword arguments that transformers
-passes on; the attention function is registered with transformers under ``NAME``. (``encoders/packed.py`` packs
-rows for recurrent layers, in another order of the tokens.)
+passes on; ``enable`` registers the attention function with transformers under ``NAME``. (``encoders/packed.py``
+packs rows for recurrent layers, in another order of the tokens.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import AttentionInterface, AttentionMaskInterface, PretrainedConfig, PreTrainedModel
+from transformers import PretrainedConfig
 
 from data.batch import Tokens, to_device
 
@@ -27,15 +26,17 @@ FAMILIES = frozenset(
 )
 HALF = (torch.float16, torch.bfloat16)
 
-_sdpa: Callable[..., Any] = AttentionInterface()["sdpa"]
 
-
-def enable(model: PreTrainedModel) -> None:
-    """Sets ``model`` to the attention that can run packed, if it is of one of ``FAMILIES`` and uses "sdpa".
+def enable(model: Any) -> None:
+    """Sets a model to the attention that can run packed, if it is of one of ``FAMILIES`` and uses "sdpa".
 
     Padded batches still go through "sdpa" itself, with its masks.
     """
     if Packing(model.config).possible and model.config._attn_implementation == "sdpa":
+        from transformers import AttentionInterface, AttentionMaskInterface  # takes seconds
+
+        AttentionInterface.register(NAME, attention)
+        AttentionMaskInterface.register(NAME, AttentionMaskInterface()["sdpa"])
         model.set_attn_implementation(NAME)
 
 
@@ -171,7 +172,9 @@ def attention(
         The output, of shape (1, N, heads, D) or (B, T, heads, D), and None in place of the weights.
     """
     if cu_seq_lens_q is None:
-        return _sdpa(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **more)
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward as sdpa
+
+        return sdpa(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **more)
     if query.is_cuda and query.dtype in HALF:
         return _flash(query, key, value, cu_seq_lens_q, max_length_q, dropout, scaling), None
     return _row_by_row(query, key, value, cu_seq_lens_q, dropout, scaling), None
@@ -195,7 +198,3 @@ def _flash(
         query, key, value, ends, ends, longest, longest, dropout, False, False, scale=scaling
     )
     return output[None]
-
-
-AttentionInterface.register(NAME, attention)
-AttentionMaskInterface.register(NAME, AttentionMaskInterface()["sdpa"])

@@ -98,7 +98,7 @@ def test_the_loss_is_the_mean_over_tokens_row_by_row(kind: str) -> None:
 def test_a_transformer_without_an_output_layer_gets_one() -> None:
     torch.manual_seed(0)
     encoder = models.tiny()
-    encoder.model = encoder.model.base_model  # type: ignore[assignment]
+    encoder.model = encoder.model.base_model
     TSDAE().build(encoder)
     assert encoder.has_mlm_head
 
