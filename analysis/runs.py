@@ -82,13 +82,21 @@ def read_runs(*folders: Path) -> pd.DataFrame:
     The columns are the values of ``read_run``: scores by their keys ("recall@5"; before training
     "start.recall@5"), averages by their names, and the keys of the configuration ("optimizer.lr").
 
+    A damaged run has only its name and the state "damaged".
+
     Raises:
-        UserError: if there is no run, or a run is damaged.
+        UserError: if there is no run.
     """
     paths = [path for folder in folders for path in sorted([*folder.glob(CONFIG), *folder.glob(f"*/{CONFIG}")])]
     if not paths:
         raise UserError("no run in this folder", key=str(folders[0]))
-    frame = pd.json_normalize([read_run(path.parent) for path in paths])
+    rows = []
+    for path in paths:
+        try:
+            rows.append(read_run(path.parent))
+        except UserError:
+            rows.append({"run": path.parent.name, "state": "damaged"})
+    frame = pd.json_normalize(rows)
     frame.columns = frame.columns.str.replace(r"^(trained|averages|config)\.", "", regex=True)
     return frame.loc[:, ~frame.columns.duplicated()]
 

@@ -96,7 +96,9 @@ def compare(
         {
             **page.read_journals(folder / name),
             **by_name[name].labels,
-            "command": shlex.join(["python", "experiments/run.py", *by_name[name].overrides]),
+            "command": shlex.join(
+                ["python", "experiments/run.py", *by_name[name].overrides, f"threads={threads}"]
+            ),
         }
         for name in trained["run"]
     ]

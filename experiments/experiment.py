@@ -68,6 +68,7 @@ def run(config: dict[str, Any], path: Path, components: Components) -> None:
         # Resume
         if settings.resume:
             trainer.resume()
+            display.say(f"Resuming after step {trainer.state.step:,}.")
         scores: dict[str, Any] = {"weights": encoder.weights, "version": VERSION}
         if is_main:
             if settings.resume:

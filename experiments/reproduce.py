@@ -65,7 +65,7 @@ def reproduce(
             print(f"{item.id:<22} {counts:>7}  {item.title}")
         return
     if figure not in CATALOGUE:
-        raise unknown("figure", str(figure), CATALOGUE, "must be one of list=true")
+        raise unknown("figure", str(figure), CATALOGUE, "no such figure: list=true shows all")
     item = CATALOGUE[figure]
     if budget not in item.sizes:
         raise UserError(f"{figure} has no runs of this size", key="budget")

@@ -1,8 +1,8 @@
 """Lists the runs in a folder with their scores.
 
     python experiments/runs.py [folder] [where=CONDITION] [sort=COLUMN] [format=text|csv]
-    python experiments/runs.py runs where="objective == 'declutr' and loss < 3" sort=-senteval
-    python experiments/runs.py where="`optimizer.lr` < 1e-3" format=csv > runs.csv
+    python experiments/runs.py runs where='objective == "declutr" and loss < 3' sort=-senteval
+    python experiments/runs.py where='`optimizer.lr` < 1e-3' format=csv > runs.csv
 
 where is a condition of pandas' DataFrame.query: texts in quotes, names with other signs in backticks. format=csv
 has all columns: names, amounts, scores, and the configurations' keys. sort=-COLUMN begins with the largest.
@@ -24,7 +24,7 @@ from data.errors import UserError, reason
 from experiments.command import read_arguments, rendered_errors
 from experiments.config import unknown
 
-HINT = "Equal is ==, as in where=\"objective == 'declutr' and `optimizer.lr` < 1e-3\"."
+HINT = "Equal is ==, as in where='objective == \"declutr\" and `optimizer.lr` < 1e-3'."
 
 
 def main() -> None:
