@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url, snapshot_download
+import huggingface_hub  # which imports its parts when they are used
 
 from data.errors import UserError, reading, reason
 from data.sources.table import ASK_SECONDS
@@ -81,6 +81,8 @@ def _refuse_adapter(folder: Path) -> None:
 
 def _cached(name: str) -> Path | None:
     """Returns the folder of ``name`` in the hub's cache, if it has all files that are needed."""
+    from huggingface_hub import errors
+
     try:
         folder = _download(name, local_files_only=True)
     except (OSError, errors.HFValidationError, errors.EntryNotFoundError):
@@ -95,8 +97,10 @@ def _unreachable(name: str) -> str | None:
     Raises:
         UserError: if the hub answers that there is no such model of transformers, or that it needs a login.
     """
+    from huggingface_hub import errors
+
     try:
-        get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=ASK_SECONDS)
+        huggingface_hub.get_hf_file_metadata(huggingface_hub.hf_hub_url(name, "config.json"), timeout=ASK_SECONDS)
     except Exception as error:
         # Proxies and filters send no message.
         if isinstance(error, errors.HFValidationError) or getattr(error, "server_message", None):
@@ -106,4 +110,4 @@ def _unreachable(name: str) -> str | None:
 
 
 def _download(name: str, **options: Any) -> Path:
-    return Path(snapshot_download(name, allow_patterns=PATTERNS, **options))
+    return Path(huggingface_hub.snapshot_download(name, allow_patterns=PATTERNS, **options))

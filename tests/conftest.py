@@ -17,9 +17,7 @@ READ_AT_IMPORT = ("HF_HUB_", "HF_DATASETS_", "TRANSFORMERS_", "OMP_", "GOMP_", "
 for name in [name for name in os.environ if name.startswith(READ_AT_IMPORT)]:
     del os.environ[name]
 os.environ["OMP_NUM_THREADS"] = "1"  # more threads than free cores slow each other down
-signal.signal(
-    signal.SIGINT, signal.default_int_handler
-)  # a shell ignores it for its background jobs
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 # The same examples every time, however busy the machine.
 CHECKS = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import HfApi
+import huggingface_hub
 
 from data.errors import UserError, reading
 from data.sources.base import Example, Part, Source
@@ -98,7 +98,11 @@ class Table(Source):
         if self.revision and re.fullmatch("[0-9a-f]{40}", self.revision):
             return self.revision
         with reading(f"data set of the hub: {self.dataset}", f"{self.section}.dataset"):
-            return str(HfApi().dataset_info(str(self.dataset), revision=self.revision, timeout=ASK_SECONDS).sha)
+            return str(
+                huggingface_hub.HfApi()
+                .dataset_info(str(self.dataset), revision=self.revision, timeout=ASK_SECONDS)
+                .sha
+            )
 
     def examples(self) -> Iterator[Example]:
         for place, part in self._places:
