@@ -25,7 +25,7 @@ from data.vectors import WordVectors
 from encoders.api import Encoding
 from encoders.base import Encoder
 from encoders.pooling import pool
-from encoders.saving import NO_LIMIT, WEIGHTS, origin_of, read_marker, read_weights, write_modules
+from encoders.saving import NO_LIMIT, WEIGHTS, describe_origin, read_marker, read_weights, write_modules
 from encoders.word_weights import Weighting, weigh
 
 WORDS, TOKENIZER = "embedding.weight", "tokenizer.json"  # sentence-transformers' names
@@ -69,7 +69,7 @@ class BagOfWords(Encoder):
             folder = Path(path).expanduser()
             with reading("bag of words", folder):
                 marker = read_marker(folder)
-                self.weights, self.origin = marker["weights"], origin_of(folder, marker)
+                self.weights, self.origin = marker["weights"], describe_origin(folder, marker)
                 backend = Tokenizer.from_file(str(folder / TOKENIZER))
                 table = read_weights(folder / WEIGHTS)[WORDS]
         elif vectors is not None:

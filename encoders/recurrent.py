@@ -33,7 +33,7 @@ from encoders.saving import (
     NO_LIMIT,
     WEIGHTS,
     class_name,
-    origin_of,
+    describe_origin,
     read_marker,
     read_weights,
     write_modules,
@@ -268,7 +268,7 @@ class Recurrent(Encoder):
         """Reads everything from a folder that ``save`` wrote."""
         marker = read_marker(folder)
         assert marker["class"] == class_name(type(self)), marker["class"]
-        self.weights, self.origin = marker["weights"], origin_of(folder, marker)
+        self.weights, self.origin = marker["weights"], describe_origin(folder, marker)
         self.tokenizer = load_tokenizer(folder)
         self.embedding = nn.Embedding.from_pretrained(read_weights(folder / WEIGHTS)[WORDS])
         self._build(Shape(**marker["shape"]))

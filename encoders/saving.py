@@ -54,7 +54,7 @@ def read_marker(folder: Path) -> dict[str, Any]:
     return marker | {"origin": printable(marker["origin"])}
 
 
-def origin_of(folder: Path, marker: dict[str, Any]) -> str:
+def describe_origin(folder: Path, marker: dict[str, Any]) -> str:
     """Returns the origin of weights that were read from ``folder``."""
     return f"continued from {folder}; before that: {marker['origin']}"
 

@@ -1,4 +1,4 @@
-"""What a run prints and writes about itself: its plan, its scores, and the card of its encoder."""
+"""Prints and writes what a run says of itself: its plan, its scores, and the card of its encoder."""
 
 from __future__ import annotations
 

@@ -95,8 +95,8 @@ class QuickThoughts(Objective):
 
     def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
         """Returns the sentences of the corpus, in batches of consecutive ones."""
-        found = super().task_data(corpus).items()
-        return {name: data._replace(contiguous=True, least=self.least) for name, data in found}
+        result = super().task_data(corpus).items()
+        return {name: data._replace(contiguous=True, least=self.least) for name, data in result}
 
     def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
         """Returns the token ids of the sentence, of shape (T,); nothing is random."""

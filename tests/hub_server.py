@@ -227,12 +227,12 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _listed(files: Mapping[str, bytes], prefix: str, deep: bool) -> list[str]:
     """Returns the files and folders in the folder ``prefix``: all of them if ``deep``, else the first level."""
-    found = set()
+    result = set()
     for path in files:
         if path.startswith(prefix):
             parts = path.removeprefix(prefix).split("/")
-            found |= {prefix + "/".join(parts[: number + 1]) for number in range(len(parts) if deep else 1)}
-    return sorted(found)
+            result |= {prefix + "/".join(parts[: number + 1]) for number in range(len(parts) if deep else 1)}
+    return sorted(result)
 
 
 def _sha256(content: bytes) -> str:

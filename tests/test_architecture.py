@@ -36,7 +36,7 @@ MAY_UNPICKLE = f"{SENTEVAL}/captions.py", "pickle"  # by an unpickler restricted
 
 def faults(root: Path) -> list[str]:
     """Returns every breach of the rules in the Python files under ``root``, as "path:line: what"."""
-    reserved = sys.stdlib_module_names | imports_of("install")
+    reserved = sys.stdlib_module_names | list_imports("install")
     result = []
     for path in sources(root):
         where, tree = path.relative_to(root), ast.parse(path.read_text(encoding="utf-8"))
@@ -55,7 +55,7 @@ def sources(root: Path) -> list[Path]:
 
 
 @cache
-def imports_of(*extras: str) -> set[str]:
+def list_imports(*extras: str) -> set[str]:
     """Returns the top-level modules of the distributions that setup.cfg requires."""
     names = {normal(re.split(r"[=<>~! \[]", line)[0]) for line in requirements(*extras)}
     return {module for module, owners in packages_distributions().items() if names & set(map(normal, owners))}
@@ -64,7 +64,7 @@ def imports_of(*extras: str) -> set[str]:
 def _import_faults(where: Path, tree: ast.Module) -> Iterator[tuple[int, str]]:
     package, file = where.parts[0], where.as_posix()
     allowed = MAY_IMPORT.get(package)
-    installed = imports_of("install") if allowed is not None else imports_of("install", "test")
+    installed = list_imports("install") if allowed is not None else list_imports("install", "test")
     for line, module in _imports(tree):
         top = module.split(".")[0]
         if not top:

@@ -111,7 +111,7 @@ def test_a_preset_has_the_published_values(preset: str, check: Any) -> None:
     config = check(f"experiment/{preset}")
     for setting in PUBLISHED[preset]:
         key, _, value = setting.partition("=")
-        found = config
+        result = config
         for name in key.split("."):
-            found = found[name]
-        assert found == yaml.safe_load(value), key
+            result = result[name]
+        assert result == yaml.safe_load(value), key

@@ -71,8 +71,8 @@ def test_a_causal_model_sees_no_later_word_on_the_device() -> None:
     tokens = tokens_of(encoder)
     expected = encoder(tokens).sentence.detach()
     with SimulatedDevice(), torch.no_grad():
-        found = encoder.to(DEVICE)(tokens.to(DEVICE)).sentence
-        torch.testing.assert_close(found.cpu(), expected)
+        result = encoder.to(DEVICE)(tokens.to(DEVICE)).sentence
+        torch.testing.assert_close(result.cpu(), expected)
 
 
 @pytest.mark.parametrize(("objective", "encoder"), PAIRS)

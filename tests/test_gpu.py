@@ -105,9 +105,9 @@ def copied_to(device: str, parts: Built) -> Built:
     return Built(encoder.to(device), objective.to(device), parts.batches)
 
 
-def error(found: torch.Tensor, expected: torch.Tensor) -> float:
+def error(result: torch.Tensor, expected: torch.Tensor) -> float:
     """Returns the norm of the difference, relative to the norm of ``expected``."""
-    return float((found - expected).norm() / expected.norm())
+    return float((result - expected).norm() / expected.norm())
 
 
 @pytest.mark.parametrize(("objective", "encoder"), PAIRS)
@@ -122,8 +122,8 @@ def test_a_step_equals_that_of_a_cpu(objective: str, encoder: str, small_files: 
     for batch in on_cpu.batches[1:]:
         expected, expected_gradient = step(exact, batch, "cpu")
         loss, gradient = step(on_cpu, batch, "cpu")
-        found, found_gradient = step(on_device, batch, DEVICE)
-        assert found == pytest.approx(expected, rel=1e-5, abs=10 * abs(loss - expected))
+        result, found_gradient = step(on_device, batch, DEVICE)
+        assert result == pytest.approx(expected, rel=1e-5, abs=10 * abs(loss - expected))
         assert error(found_gradient, expected_gradient) < max(1e-5, 5 * error(gradient, expected_gradient))
         low, low_gradient = step(on_device, batch, DEVICE, low_precision(on_device.encoder))
         assert low == pytest.approx(loss, rel=0.05, abs=0.05) and bool(low_gradient.isfinite().all())
@@ -138,9 +138,9 @@ def test_vectors_equal_those_of_a_cpu(precision: Any) -> None:
     if precision == "tf32" and DEVICE == "cpu":
         pytest.skip("a CPU has no such precision")
     encoder.precision = precision
-    found = encoder.encode(SENTENCES * 20, batch_tokens=64)
+    result = encoder.encode(SENTENCES * 20, batch_tokens=64)
     bound = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 0.03}[precision]
-    assert error(torch.from_numpy(found), torch.from_numpy(expected)) < bound
+    assert error(torch.from_numpy(result), torch.from_numpy(expected)) < bound
 
 
 CLASSIFIERS = {
@@ -213,11 +213,11 @@ def test_packed_rows_equal_padded_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = sample_batch(objective, contents, encoder.format)
     parts = copied_to(DEVICE, Built(encoder, objective.train(), [batch]))
     parts.encoder.packing.forced = DEVICE == "cpu"  # type: ignore[union-attr]
-    found, found_gradient = step(parts, batch, DEVICE, torch.bfloat16)
+    result, found_gradient = step(parts, batch, DEVICE, torch.bfloat16)
     monkeypatch.setattr(type(parts.encoder), "packs", lambda encoder, tokens: False)
     loss, gradient = step(parts, batch, DEVICE, torch.bfloat16)
-    assert found == pytest.approx(loss, rel=0.02) and error(found_gradient, gradient) < 0.05
-    assert (found, error(found_gradient, gradient)) != (loss, 0.0)  # packed and padded steps round differently
+    assert result == pytest.approx(loss, rel=0.02) and error(found_gradient, gradient) < 0.05
+    assert (result, error(found_gradient, gradient)) != (loss, 0.0)  # packed and padded steps round differently
 
 
 def test_a_run_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,5 +229,5 @@ def test_a_run_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.M
     shutil.copytree(complete, run := tmp_path / "resumed")
     shutil.rmtree(run / "checkpoints" / newest.name)
     tiny.train(tiny.check([f"resume={run}", f"device={DEVICE}", f"cache={tmp_path / 'cache'}"]))
-    for found, expected in zip(tiny.metrics(run), tiny.metrics(complete), strict=True):
-        assert found == pytest.approx(expected, rel=1e-2, abs=1e-4)
+    for result, expected in zip(tiny.metrics(run), tiny.metrics(complete), strict=True):
+        assert result == pytest.approx(expected, rel=1e-2, abs=1e-4)

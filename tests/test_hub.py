@@ -66,8 +66,8 @@ def test_training_and_evaluating_by_name(folder: Path, hub: hub_server.Hub, tmp_
     assert json.loads((tmp_path / "run" / "quick.json").read_text())["weights"] == "pretrained"
     data = small_data.folder(tmp_path / "senteval")
     options = [f"data={data}", "tasks=[STS12]", "protocol=prototyping", f"cache={tmp_path / 'cache'}"]
-    found = run_command("experiments.evaluate", "model=org/tiny-roberta", *options, folder=tmp_path)
-    assert found.status == 0, found.error
+    result = run_command("experiments.evaluate", "model=org/tiny-roberta", *options, folder=tmp_path)
+    assert result.status == 0, result.error
     results = json.loads(next((tmp_path / "evaluations").rglob("senteval.json")).read_text())
     assert [*results["tasks"]] == ["STS12"] and results["model"]["name"] == "org/tiny-roberta"
 
@@ -119,8 +119,8 @@ def test_refusals_of_the_hub_are_one_line_without_a_fallback(
 def test_a_misspelt_name_ends_the_command_before_anything_is_written(hub: hub_server.Hub, tmp_path: Path) -> None:
     tiny.corpus(tmp_path)
     before = snapshot(tmp_path)
-    found = run(tmp_path, "encoder=distilroberta-base", "encoder.name=org/distilroberta-bse", "weights=auto")
-    assert found.refused("org/distilroberta-bse"), found.error
+    result = run(tmp_path, "encoder=distilroberta-base", "encoder.name=org/distilroberta-bse", "weights=auto")
+    assert result.refused("org/distilroberta-bse"), result.error
     assert snapshot(tmp_path) == before
 
 

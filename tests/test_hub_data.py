@@ -84,8 +84,8 @@ def test_the_configured_data_sets_are_read(
     commits = _publish_data(hub, rows)
     config = tiny.check([f"corpus={corpus}", *([override] if override else [])])
     source = configuration.build(config["corpus"], "corpus")
-    found = [example.texts[0] for example in source.read()]
-    assert found == ([f"= Title = {row}" for row in rows] if corpus == "wikitext103" else rows)
+    result = [example.texts[0] for example in source.read()]
+    assert result == ([f"= Title = {row}" for row in rows] if corpus == "wikitext103" else rows)
     assert source.commit == commits[corpus]
     assert not hub.received("plain_text/test") and not hub.received("wikitext-2")
 

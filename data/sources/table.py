@@ -80,10 +80,10 @@ class Table(Source):
             raise UserError("set this or dataset, and only one of them", key=key)
         self.dataset, self.subset, self.files, self.revision = dataset, subset, files, revision
         self._names = [*as_list(path), *as_list(dev_path)]
-        found = find_files(path, self.kinds, key)
+        result = find_files(path, self.kinds, key)
         held_out: list[Path | str] = [*find_files(dev_path, self.kinds, f"{self.section}.dev_path")]
         held_out += as_list(dev_split)  # a str is a split of the data set
-        train = [split] if dataset else [file for file in found if file not in held_out]
+        train = [split] if dataset else [file for file in result if file not in held_out]
         part: Part | None = "train" if held_out else None
         self._places: list[tuple[Path | str, Part | None]] = [(place, part) for place in train]
         self._places += [(place, "dev") for place in held_out]

@@ -75,16 +75,16 @@ class RunningText:
         return self._collect(range(start - 1, -1, -1), tokens, least)
 
     def _collect(self, numbers: range, tokens: int, least: int) -> list[np.ndarray]:
-        found: list[np.ndarray] = []
+        result: list[np.ndarray] = []
         length, document = 0, self.documents[numbers[0]]
         for i in numbers:
-            if self.documents[i] != document or (length >= tokens and len(found) >= least):
+            if self.documents[i] != document or (length >= tokens and len(result) >= least):
                 break
             sentence = self.sentences[i]
             if len(sentence):  # one of only unknown words may have no token
-                found.append(sentence)
+                result.append(sentence)
                 length += len(sentence)
-        return found
+        return result
 
     def random_other_document(self, start: int, rng: np.random.Generator, *, by_document: bool = False) -> int:
         """Returns a random place in another document of the same part, which must have one.
@@ -232,7 +232,7 @@ def select(
     """
     assert store.sentences is not None  # Requirements.unit is sentence
     rules = replace(store.sentences, min_words=1, max_words=2**31, unique=False)
-    found = store.select(part, rules=rules)
+    result = store.select(part, rules=rules)
     documents, lengths = store.documents, store.lengths[:, 0]
     ends = np.append(0, np.cumsum(lengths))
     left = ends[np.searchsorted(documents, documents, side="right")] - ends[1:]  # after each sentence
@@ -241,8 +241,8 @@ def select(
         usable &= ends[:-1] > ends[np.searchsorted(documents, documents)]
     needs = f"{tokens or min_tokens_after:,} tokens up to the end of its document"
     needs += ", and text before it" * before
-    longest = (left + lengths)[found.indices].max()
-    selected = found.narrow(usable, "without continuation", f"{needs} (the longest has {longest:,})")
+    longest = (left + lengths)[result.indices].max()
+    selected = result.narrow(usable, "without continuation", f"{needs} (the longest has {longest:,})")
     if two_documents and documents[selected.indices[0]] == documents[selected.indices[-1]]:
         raise UserError(f"all places of the {part} part are of one document", key="corpus")
     return selected

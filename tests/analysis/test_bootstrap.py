@@ -14,7 +14,7 @@ from sklearn.metrics import f1_score
 from analysis import bootstrap
 from analysis.bootstrap import Predictions, compare_results, difference_interval, resample_scores, t_half_width
 from data.errors import UserError
-from tests.analysis.senteval.example_results import evaluated, results
+from tests.analysis.senteval.example_results import make_evaluation, results
 
 
 def noisy_labels(rng: np.random.Generator, gold: np.ndarray, accuracy: float) -> np.ndarray:
@@ -111,7 +111,7 @@ TASKS = ("CR", "MRPC", "STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmar
 
 def test_results_are_compared_by_task_and_average(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bootstrap, "RESAMPLES", 400)
-    first, second = evaluated(tmp_path / "a", TASKS, 0.9), evaluated(tmp_path / "b", TASKS, 0.6)
+    first, second = make_evaluation(tmp_path / "a", TASKS, 0.9), make_evaluation(tmp_path / "b", TASKS, 0.6)
     frame = compare_results([first], [second])
     tests = [result.scores["CR"] or 0.0 for result in (first, second)]
     assert frame.loc["CR.test", "difference"] == tests[0] - tests[1]
@@ -123,7 +123,9 @@ def test_results_are_compared_by_task_and_average(tmp_path: Path, monkeypatch: p
 
 
 def test_seeds_stand_in_for_missing_predictions(tmp_path: Path) -> None:
-    first, second = ([evaluated(tmp_path / f"{x}", ["CR"], x) for x in side] for side in ((0.9, 0.7), (0.6, 0.61)))
+    first, second = (
+        [make_evaluation(tmp_path / f"{x}", ["CR"], x) for x in side] for side in ((0.9, 0.7), (0.6, 0.61))
+    )
     (tmp_path / "0.7" / "predictions" / "CR.npz").unlink()
     student = compare_results(first, second).loc["CR.test"]
     scores = [[one.tasks["CR"].test for one in side] for side in (first, second)]
@@ -131,7 +133,7 @@ def test_seeds_stand_in_for_missing_predictions(tmp_path: Path) -> None:
 
 
 def test_results_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
-    first, second = (evaluated(tmp_path / name, ["CR"]) for name in "ab")
+    first, second = (make_evaluation(tmp_path / name, ["CR"]) for name in "ab")
     with pytest.raises(UserError):
         compare_results([first], [results("m", protocol="simcse")])
     path = tmp_path / "b" / "predictions" / "CR.npz"

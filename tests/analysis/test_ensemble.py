@@ -10,7 +10,7 @@ from scipy import stats
 
 from analysis.bootstrap import read_predictions
 from analysis.ensemble import combine, ensemble, weights
-from tests.analysis.senteval.example_results import evaluated
+from tests.analysis.senteval.example_results import make_evaluation
 
 TASKS = ("CR", "TREC", "MRPC", "SICKRelatedness", "STS12", "ImageCaptionRetrieval")
 
@@ -21,7 +21,7 @@ def test_weights_solved_by_hand() -> None:
 
 def test_an_ensemble_equals_plain_sums(tmp_path: Path) -> None:
     for name, accuracy, dev in (("a", 0.7, 60.0), ("b", 0.6, 30.0)):
-        evaluated(tmp_path / name, TASKS, accuracy, dev=dev)
+        make_evaluation(tmp_path / name, TASKS, accuracy, dev=dev)
     members = tmp_path / "a", tmp_path / "b"
     combined = ensemble(members)
     assert {*combined.tasks} == {"CR", "TREC", "MRPC", "SICKRelatedness"}  # with a dev set and predictions
@@ -46,7 +46,7 @@ def test_an_ensemble_solved_by_hand(tmp_path: Path) -> None:
     rest = np.eye(2)[np.arange(2, 100) % 2].tolist()
     rows = [[0.4, 0.6], [0.1, 0.9]], [[0.9, 0.1], [0.6, 0.4]]
     both = [
-        evaluated(tmp_path / name, ["SST2"], dev=dev, predicted=np.array(first + rest))
+        make_evaluation(tmp_path / name, ["SST2"], dev=dev, predicted=np.array(first + rest))
         for name, dev, first in zip("ab", (90.0, 30.0), rows, strict=True)
     ]
     for members in (both, both[::-1]):

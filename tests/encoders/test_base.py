@@ -46,9 +46,9 @@ def test_the_fingerprint_is_the_same_in_another_process_and_folder(tmp_path: Pat
 
 def test_every_setting_that_changes_vectors_changes_the_fingerprint(tmp_path: Path) -> None:
     tiny().save(tmp_path)
-    found = [encoders.load(tmp_path, pooling="max"), *(encoders.load(tmp_path) for _ in range(3))]
-    found += [Transformer(path=str(tmp_path), max_length=32), Transformer(path=str(tmp_path), normalize=True)]
+    result = [encoders.load(tmp_path, pooling="max"), *(encoders.load(tmp_path) for _ in range(3))]
+    result += [Transformer(path=str(tmp_path), max_length=32), Transformer(path=str(tmp_path), normalize=True)]
     with torch.no_grad():
-        next(found[1].parameters()).view(-1)[7] += 1e-6
-    found[2].model.config.hidden_act = "relu"  # type: ignore[union-attr]
-    assert len({each.fingerprint() for each in found}) == len(found)
+        next(result[1].parameters()).view(-1)[7] += 1e-6
+    result[2].model.config.hidden_act = "relu"  # type: ignore[union-attr]
+    assert len({each.fingerprint() for each in result}) == len(result)

@@ -37,7 +37,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 BARE = ("gpt2", "llama")  # tokenizers without special tokens, and without a padding token
 
 
-def published(family: str, folder: Path) -> Any:
+def published_model(family: str, folder: Path) -> Any:
     """Saves a random model of ``family`` with a tokenizer as published ones; returns the model."""
     name, sizes = FAMILIES[family]
     bpe = train_tokenizer(Transformer, texts(), vocab_size=400)
@@ -66,7 +66,7 @@ def alone(model: Any, encoder: Transformer, sentence: str) -> np.ndarray:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_vectors_are_those_of_transformers_in_any_batch(family: str, tmp_path: Path) -> None:
-    model = published(family, tmp_path / "m")
+    model = published_model(family, tmp_path / "m")
     before = json.loads((tmp_path / "m" / "config.json").read_text())
     encoder = encoders.load(tmp_path / "m")
     assert isinstance(encoder, Transformer)
@@ -90,7 +90,7 @@ def test_vectors_are_those_of_transformers_in_any_batch(family: str, tmp_path: P
     ("family", "limit"), [("data2vec-text", 40), ("xlm-roberta-xl", 40), ("fnet", 42), ("gpt2", 40)]
 )
 def test_the_longest_input_is_what_the_positions_allow(family: str, limit: int, tmp_path: Path) -> None:
-    published(family, tmp_path)
+    published_model(family, tmp_path)
     encoder = encoders.load(tmp_path)
     assert encoder.format.max_length == limit
     assert np.isfinite(encoder.encode(LONG * 5)).all()
@@ -98,7 +98,7 @@ def test_the_longest_input_is_what_the_positions_allow(family: str, limit: int, 
 
 @pytest.mark.parametrize("family", BARE)
 def test_an_empty_text_without_special_tokens_is_a_zero_vector(family: str, tmp_path: Path) -> None:
-    published(family, tmp_path)
+    published_model(family, tmp_path)
     encoder = encoders.load(tmp_path)
     assert not encoder.encode("").any() and not encoder.encode(["", "a dog", ""])[[0, 2]].any()
     assert encoder.encode(["", "a dog"])[1] == pytest.approx(encoder.encode("a dog"), abs=1e-6)
@@ -107,7 +107,7 @@ def test_an_empty_text_without_special_tokens_is_a_zero_vector(family: str, tmp_
 @pytest.mark.parametrize("with_base", [True, False])
 def test_a_lora_folder_is_refused(with_base: bool, tmp_path: Path) -> None:
     if with_base:
-        published("gpt2", tmp_path)
+        published_model("gpt2", tmp_path)
     (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
     (tmp_path / "adapter_model.safetensors").touch()
     with pytest.raises(UserError) as error:
@@ -116,7 +116,7 @@ def test_a_lora_folder_is_refused(with_base: bool, tmp_path: Path) -> None:
 
 
 def test_an_encoder_with_a_decoder_is_refused(tmp_path: Path) -> None:
-    published("gpt2", tmp_path)
+    published_model("gpt2", tmp_path)
     transformers.BartConfig().save_pretrained(tmp_path)
     with pytest.raises(UserError):
         encoders.load(tmp_path)

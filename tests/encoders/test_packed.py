@@ -67,8 +67,8 @@ def test_bf16_leaves_recurrent_kernels_in_float32(kind: type[Any]) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         states = encoder(tokens).states
     assert torch.equal(states, plain)
-    found, expected = (torch.autograd.grad(out.sum(), [*encoder.layers.parameters()]) for out in (states, plain))
-    for one, other in zip(found, expected, strict=True):
+    result, expected = (torch.autograd.grad(out.sum(), [*encoder.layers.parameters()]) for out in (states, plain))
+    for one, other in zip(result, expected, strict=True):
         assert torch.equal(one, other)
 
 

@@ -50,7 +50,7 @@ def test_odd_and_real_sentences_get_the_same_vectors() -> None:
     np.testing.assert_allclose(encoders.load(minilm()).encode(sentences), expected, atol=1e-5)
 
 
-def folder_of(tmp_path: Path, *more: Any, pooling: str = "mean", **options: Any) -> Path:
+def write_folder(tmp_path: Path, *more: Any, pooling: str = "mean", **options: Any) -> Path:
     """Returns a folder that sentence-transformers saves, of a small BERT, ``pooling`` and the modules ``more``."""
     from sentence_transformers.models import Pooling
     from sentence_transformers.models import Transformer as Theirs
@@ -77,12 +77,12 @@ def equal_to_theirs(folder: Path, tmp_path: Path) -> Transformer:
 
 @pytest.mark.parametrize("pooling", ["cls", "max", "lasttoken"])
 def test_every_pooling_gives_the_same_vectors(pooling: str, tmp_path: Path) -> None:
-    equal_to_theirs(folder_of(tmp_path, pooling=pooling), tmp_path)
+    equal_to_theirs(write_folder(tmp_path, pooling=pooling), tmp_path)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_the_length_limit_is_applied_on_the_tokenizers_side(side: str, tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, max_seq_length=9)
+    folder = write_folder(tmp_path, max_seq_length=9)
     path = folder / "tokenizer_config.json"
     write_json(path, json.loads(path.read_text()) | {"truncation_side": side})
     (folder / "config_sentence_transformers.json").unlink()
@@ -93,13 +93,13 @@ def test_further_modules_are_those_of_sentence_transformers(tmp_path: Path) -> N
     from sentence_transformers.models import Dense, LayerNorm, Normalize
 
     maps = Dense(32, 12, activation_function=nn.GELU()), Dense(12, 20, bias=False), LayerNorm(20)
-    ours = equal_to_theirs(folder_of(tmp_path, *maps, Normalize()), tmp_path)
+    ours = equal_to_theirs(write_folder(tmp_path, *maps, Normalize()), tmp_path)
     assert (ours.dimension, ours.state_dimension, len(ours.others), ours.normalize) == (20, 32, 3, True)
     assert {name.split(".")[1] for name, _ in ours.others.named_parameters()} == {"linear", "norm"}
 
 
 def test_settings_that_would_give_other_vectors_are_refused(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path)
+    folder = write_folder(tmp_path)
     modules = json.loads((folder / "modules.json").read_text())
     foreign = {"idx": 2, "name": "2", "path": "2_Own", "type": "os.path.Own"}
     prompt = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}

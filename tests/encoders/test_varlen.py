@@ -64,8 +64,8 @@ def gradients(encoder: Transformer, tokens: Tokens) -> dict[str, Tensor]:
     return {name: weight.grad for name, weight in encoder.named_parameters() if weight.grad is not None}
 
 
-def assert_close(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+def assert_close(result: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(result, expected, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("family", sorted(varlen.FAMILIES))
@@ -74,10 +74,10 @@ def test_states_and_gradients_equal_those_of_padded_rows(family: str) -> None:
     padded_encoder = padding_copy(encoder)
     tokens = tokens_of(encoder, segments=family in WITH_SEGMENTS)
     assert encoder.packs(tokens) and not padded_encoder.packs(tokens)
-    found, expected = encoder(tokens), padded_encoder(tokens)
-    assert_close(found.states[tokens.mask], expected.states[tokens.mask])
-    assert_close(found.sentence, expected.sentence)
-    assert found.states.shape == expected.states.shape and not found.states[~tokens.mask].any()
+    result, expected = encoder(tokens), padded_encoder(tokens)
+    assert_close(result.states[tokens.mask], expected.states[tokens.mask])
+    assert_close(result.sentence, expected.sentence)
+    assert result.states.shape == expected.states.shape and not result.states[~tokens.mask].any()
     torch.testing.assert_close(gradients(encoder, tokens), gradients(padded_encoder, tokens), atol=1e-6, rtol=1e-5)
 
 

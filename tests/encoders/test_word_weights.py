@@ -55,9 +55,9 @@ def test_sif_equals_algorithm_1(
     weights, common = sif(a)
     expected = [(v := mean(sentence, weights)) - common * (common @ v) for sentence in SENTENCES]
     encoder = BagOfWords(vectors=vectors, weighting="sif", counts=counts, sif_a=a)
-    found = encoder.encode(SENTENCES)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    np.testing.assert_allclose(found @ common, 0, atol=1e-6)
+    result = encoder.encode(SENTENCES)
+    np.testing.assert_allclose(result, expected, atol=1e-6)
+    np.testing.assert_allclose(result @ common, 0, atol=1e-6)
     np.testing.assert_allclose(encoder.encode(["rare"])[0], 4 - common * (common.sum() * 4), atol=1e-5)  # p = 0
     assert f"sif from 5 sentences of {counts}" in encoder.origin
 
@@ -67,5 +67,5 @@ def test_tfidf_equals_scikit_learns(vectors: str, counts: str) -> None:
     theirs = TfidfVectorizer(vocabulary=list(WORDS), tokenizer=str.split, token_pattern=None, norm=None).fit(lines)
     lengths = np.array([max(1, sum(word in WORDS for word in sentence.split())) for sentence in SENTENCES])
     expected = theirs.transform(SENTENCES) @ np.array(list(WORDS.values())) / lengths[:, None]
-    found = BagOfWords(vectors=vectors, weighting="tfidf", counts=counts).encode(SENTENCES)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+    result = BagOfWords(vectors=vectors, weighting="tfidf", counts=counts).encode(SENTENCES)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-7)

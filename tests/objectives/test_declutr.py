@@ -131,8 +131,8 @@ def test_gradient_caching_equals_the_whole_batch_without_dropout() -> None:
     cached, encoder = build(cache_chunk=40)
     uncached, _ = build(length_groups=1)
     batch = batch_of(cached)
-    found, expected = (loss_and_gradients(objective, encoder, batch) for objective in (cached, uncached))
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-13)
+    result, expected = (loss_and_gradients(objective, encoder, batch) for objective in (cached, uncached))
+    torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-13)
 
 
 def test_bank_holds_the_last_embeddings_after_their_loss() -> None:

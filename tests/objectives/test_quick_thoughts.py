@@ -78,6 +78,6 @@ def test_batches_are_consecutive_sentences_of_the_corpus(tmp_path: Path) -> None
     loader = Loader(store, data.train.indices, objective, FORMAT, batch_size=8, seed=1, contiguous=data.contiguous)
     for step in range(4):
         rows = loader.batch(step).tokens["f"]
-        found = [str(words.decode(row[1 : n - 1])).strip() for row, n in zip(rows.ids, rows.lengths, strict=True)]
-        places = np.searchsorted(data.train.indices, [lines.index(text) for text in found])
+        result = [str(words.decode(row[1 : n - 1])).strip() for row, n in zip(rows.ids, rows.lengths, strict=True)]
+        places = np.searchsorted(data.train.indices, [lines.index(text) for text in result])
         assert places.tolist() == [(places[0] + i) % len(data.train.indices) for i in range(8)]

@@ -140,8 +140,8 @@ def corpus(folder: Path, **options: Any) -> Corpus:
 @pytest.mark.parametrize("name", ["nsp", "published", "sop"])
 def test_pairs_are_sampled_from_the_documents_of_a_part(name: str, tmp_path: Path) -> None:
     objective = SOP(max_length=24) if name == "sop" else NSP(max_length=24, published=name == "published")
-    found = corpus(tmp_path)
-    [data] = objective.task_data(found).values()
+    result = corpus(tmp_path)
+    [data] = objective.task_data(result).values()
     if name == "sop":  # all sentences but the last of a document
         assert len(data.train.indices) + len(data.dev.indices) == 240 * 7 / 8
     for part in (data.train.indices, data.dev.indices):
@@ -149,7 +149,7 @@ def test_pairs_are_sampled_from_the_documents_of_a_part(name: str, tmp_path: Pat
         for i in part.tolist():
             first, second, follows = objective.pair(data.units[i], 20, generator(i))
             numbers = [
-                [int(word) for word in found.tokenizer.decode(segment).split() if word.isdigit()]
+                [int(word) for word in result.tokenizer.decode(segment).split() if word.isdigit()]
                 for segment in (first, second)
             ]
             assert (

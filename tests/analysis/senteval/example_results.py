@@ -61,7 +61,7 @@ def results(name: str = "ours", tasks: dict[str, Record] | None = None, **fields
     return Results(**(defaults | fields))
 
 
-def evaluated(
+def make_evaluation(
     folder: Path,
     tasks: Sequence[str],
     accuracy: float = 0.8,

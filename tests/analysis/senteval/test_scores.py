@@ -85,26 +85,26 @@ def scored(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_sts_has_mean_weighted_mean_and_overall_correlation() -> None:
     subsets = {"a": scored(20, 1), "b": scored(90, 2), "c": scored(40, 3)}
-    found = similarity(subsets, cosine=False)
-    assert {name: scores["n"] for name, scores in found["subsets"].items()} == {"a": 20, "b": 90, "c": 40}
+    result = similarity(subsets, cosine=False)
+    assert {name: scores["n"] for name, scores in result["subsets"].items()} == {"a": 20, "b": 90, "c": 40}
     for name, measure in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr)):
         each = [100 * measure(*subset)[0] for subset in subsets.values()]
-        assert [scores[name] for scores in found["subsets"].values()] == pytest.approx(each)
-        assert found[name]["mean"] == pytest.approx(sum(each) / 3)
-        assert found[name]["wmean"] == pytest.approx((20 * each[0] + 90 * each[1] + 40 * each[2]) / 150)
+        assert [scores[name] for scores in result["subsets"].values()] == pytest.approx(each)
+        assert result[name]["mean"] == pytest.approx(sum(each) / 3)
+        assert result[name]["wmean"] == pytest.approx((20 * each[0] + 90 * each[1] + 40 * each[2]) / 150)
         pooled = map(np.concatenate, zip(*subsets.values(), strict=True))
-        assert found[name]["all"] == pytest.approx(100 * measure(*pooled)[0])
-        assert len({round(figure, 4) for figure in found[name].values()}) == 3
-    assert found["test"] == found["spearman"]["mean"]
-    assert similarity(subsets, cosine=True)["test"] == found["spearman"]["all"]
+        assert result[name]["all"] == pytest.approx(100 * measure(*pooled)[0])
+        assert len({round(figure, 4) for figure in result[name].values()}) == 3
+    assert result["test"] == result["spearman"]["mean"]
+    assert similarity(subsets, cosine=True)["test"] == result["spearman"]["all"]
 
 
 def test_accuracy_solved_by_hand() -> None:
     gold, predicted = np.array([0, 1, 1]), np.array([[2, 1], [0, 1], [0.5, 0.2]])
     assert accuracy(gold, predicted) == 66.67
     assert accuracy(gold, predicted, np.array([0, 0, 1])) == 50  # mean of 100 and 0, the accuracies of the folds
-    found = classification("MRPC", gold, predicted)
-    assert found == {"test": 66.67, "accuracy": 66.67, "f1": 66.67}
+    result = classification("MRPC", gold, predicted)
+    assert result == {"test": 66.67, "accuracy": 66.67, "f1": 66.67}
     assert {*classification("CR", gold, predicted)} == {"test"}
     ones = classification("MRPC", np.array([1, 1, 0, 1]), np.eye(2)[[1, 1, 1, 1]])
     assert ones["f1"] == round(100 * 2 * 0.75 / 1.75, 2)
@@ -118,9 +118,9 @@ def test_an_undefined_correlation_is_nan() -> None:
             np.isnan(correlation(flat, np.arange(4.0))).all() and np.isnan(correlation(np.arange(4.0), flat)).all()
         )
     assert correlation(1 + 1e-4 * np.arange(4), np.arange(4.0)) == pytest.approx((1, 1))
-    found = similarity({"same": (np.ones(10), np.ones(10)), "other": scored(10, 1)}, cosine=False)
+    result = similarity({"same": (np.ones(10), np.ones(10)), "other": scored(10, 1)}, cosine=False)
     for name in ("pearson", "spearman"):
-        assert np.isnan([found[name]["mean"], found[name]["wmean"]]).all() and not np.isnan(found[name]["all"])
+        assert np.isnan([result[name]["mean"], result[name]["wmean"]]).all() and not np.isnan(result[name]["all"])
 
 
 @pytest.mark.slow
@@ -133,9 +133,9 @@ def test_scores_on_real_data_equal_the_toolkits(year: str) -> None:
         name: (cosines(vectors.rows(part.first), vectors.rows(part.second)), part.targets)
         for name, part in parts.items()
     }
-    found = similarity(scored, cosine=False)
-    figures = {name: (scores["pearson"], scores["spearman"]) for name, scores in found["subsets"].items()}
-    figures |= {name: (found["pearson"][name], found["spearman"][name]) for name in ("mean", "wmean")}
+    result = similarity(scored, cosine=False)
+    figures = {name: (scores["pearson"], scores["spearman"]) for name, scores in result["subsets"].items()}
+    figures |= {name: (result["pearson"][name], result["spearman"][name]) for name in ("mean", "wmean")}
     assert figures.keys() == TOOLKIT[year].keys()
     for name, (pearson, spearman) in TOOLKIT[year].items():
         assert figures[name][0] == pytest.approx(100 * pearson, abs=1e-3), name

@@ -22,7 +22,7 @@ SENTENCES = ["a", "bb bb", "", "a", "ccc " * 9, "é\u2028\n\ud800", ".", "bb bb"
 DISTINCT = [*dict.fromkeys(SENTENCES)]
 
 
-def expected(sentences: Sequence[str]) -> np.ndarray:
+def expectation(sentences: Sequence[str]) -> np.ndarray:
     return RandomVectors(dimension=8).encode(sentences)
 
 
@@ -35,7 +35,7 @@ def test_each_distinct_sentence_is_embedded_once_longest_first(stored: bool, tmp
     assert [*map(len, function.sentences)] == sorted(map(len, DISTINCT), reverse=True)
     assert shares == sorted(shares) and shares[-1] == 1.0 and len(shares) == 2
     assert vectors.matrix.shape == (7, 8) and vectors.matrix.dtype == np.float32
-    np.testing.assert_array_equal(vectors.rows(SENTENCES), expected(SENTENCES))
+    np.testing.assert_array_equal(vectors.rows(SENTENCES), expectation(SENTENCES))
     assert {*vectors.seconds} == {*DISTINCT} and min(vectors.seconds.values()) > 0
 
 
@@ -48,7 +48,7 @@ def test_stored_sentences_are_not_embedded_again(tmp_path: Path) -> None:
     function, again = Recorder(), Recorder()
     vectors = embed(CheckedEncoder(function), SENTENCES, store=tmp_path)
     assert {*function.sentences} == {*sorted(DISTINCT, key=len)[:3]}
-    np.testing.assert_array_equal(vectors.rows(SENTENCES), expected(SENTENCES))
+    np.testing.assert_array_equal(vectors.rows(SENTENCES), expectation(SENTENCES))
     assert (
         isinstance(embed(CheckedEncoder(again), SENTENCES, store=tmp_path).matrix, np.memmap) and not again.calls
     )
@@ -76,8 +76,8 @@ def test_a_full_disk_is_one_line_and_the_store_stays(tmp_path: Path, monkeypatch
 
 
 def test_lists_of_tensors_are_taken() -> None:
-    encoder = CheckedEncoder(lambda sentences: [*torch.tensor(expected(sentences)).bfloat16().requires_grad_()])
-    np.testing.assert_allclose(embed(encoder, SENTENCES).rows(SENTENCES), expected(SENTENCES), rtol=1e-2)
+    encoder = CheckedEncoder(lambda sentences: [*torch.tensor(expectation(sentences)).bfloat16().requires_grad_()])
+    np.testing.assert_allclose(embed(encoder, SENTENCES).rows(SENTENCES), expectation(SENTENCES), rtol=1e-2)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_lists_of_tensors_are_taken() -> None:
 )
 def test_anything_else_is_one_line(convert: Callable[[np.ndarray], Any]) -> None:
     with pytest.raises(UserError) as error:
-        embed(CheckedEncoder(lambda sentences: convert(expected(sentences)), 4), SENTENCES)
+        embed(CheckedEncoder(lambda sentences: convert(expectation(sentences)), 4), SENTENCES)
     assert error.value.key == "encode" and "\n" not in str(error.value)
 
 
@@ -100,7 +100,7 @@ TASKS = {"one": ["a", "a b", "a b c d e f"], "two": ["a b", "a b c d", "x"]}
 
 def pad_to_longest(sentences: list[str]) -> np.ndarray:
     """Returns vectors that depend on the longest sentence of a call."""
-    return expected(sentences) + 0.1 * max(map(len, sentences))
+    return expectation(sentences) + 0.1 * max(map(len, sentences))
 
 
 def test_tasks_share_vectors_only_if_these_do_not_depend_on_others(tmp_path: Path) -> None:

@@ -59,10 +59,10 @@ def features(vectors: np.ndarray, part: Pairs) -> np.ndarray:
 def test_snli_equals_a_plain_program(classifier: Classifier) -> None:
     vectors, splits = pairs()
     train, dev, test = ((features(vectors, part), part.labels) for part in splits)
-    expected = plain_network(train, dev, 1e-9, 3, replace(classifier, max_epoch=15, epoch_size=1))
-    scores = expected.logits(test[0])
+    expectation = plain_network(train, dev, 1e-9, 3, replace(classifier, max_epoch=15, epoch_size=1))
+    scores = expectation.logits(test[0])
     outcome = snli(vectors, *splits, classifier)
-    assert outcome.dev == round(100 * expected.dev_accuracy, 2)
+    assert outcome.dev == round(100 * expectation.dev_accuracy, 2)
     assert accuracy(test[1], outcome.probabilities) == accuracy(test[1], scores)
     np.testing.assert_allclose(outcome.probabilities, softmax(scores, axis=1), atol=1e-5)
 
@@ -70,10 +70,10 @@ def test_snli_equals_a_plain_program(classifier: Classifier) -> None:
 def test_features_are_built_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors, splits = pairs()
     np.save(tmp_path / "vectors.npy", vectors)
-    expected = snli(vectors, *splits, Classifier(patience=0))
+    expectation = snli(vectors, *splits, Classifier(patience=0))
     monkeypatch.setattr(training, "PART", 1)  # a batch at a time
     outcome = snli(np.load(tmp_path / "vectors.npy", mmap_mode="r"), *splits, Classifier(patience=0))
-    np.testing.assert_array_equal(outcome.probabilities, expected.probabilities)
+    np.testing.assert_array_equal(outcome.probabilities, expectation.probabilities)
 
 
 def problem(noise: float, low: float) -> list[Labelled]:
@@ -104,29 +104,29 @@ def plain_relatedness(train: Labelled, dev: Labelled, test: Labelled) -> tuple[f
         torch.manual_seed(1111)
         model = nn.Sequential(nn.Linear(train[0].shape[1], 5), nn.Softmax(dim=1))
 
-    def expected(features: np.ndarray) -> np.ndarray:
+    def expectation(features: np.ndarray) -> np.ndarray:
         with torch.no_grad():
             return model(torch.from_numpy(features)).numpy() @ np.arange(1, 6)
 
     def pearson() -> float:
-        return stats.pearsonr(expected(dev[0]), dev[1])[0]
+        return stats.pearsonr(expectation(dev[0]), dev[1])[0]
 
     x, y = torch.from_numpy(train[0]), torch.from_numpy(toolkit_targets(train[1]))
     loop, random = Classifier(patience=3, epoch_size=50, max_epoch=1000), np.random.RandomState(1111)
-    return plain_training(model, nn.MSELoss(), x, y, pearson, 0.0, loop, random), expected(test[0])
+    return plain_training(model, nn.MSELoss(), x, y, pearson, 0.0, loop, random), expectation(test[0])
 
 
 @pytest.mark.parametrize(("noise", "low"), [(0.3, 0.0), (2.0, 1.0)])
 def test_relatedness_equals_the_toolkits_program(noise: float, low: float) -> None:
     train, dev, test = problem(noise, low)
-    best, expected = plain_relatedness(train, dev, test)
+    best, expectation = plain_relatedness(train, dev, test)
     pearson, predictions = relatedness(train, dev, test[0])
     assert pearson == pytest.approx(best, abs=1e-5)
-    np.testing.assert_allclose(predictions, expected, atol=1e-4)
+    np.testing.assert_allclose(predictions, expectation, atol=1e-4)
     scores = relatedness_scores(test[1], predictions, trained=True)
-    assert scores["pearson"] == pytest.approx(100 * stats.pearsonr(expected, test[1])[0], abs=1e-3)
-    assert scores["spearman"] == pytest.approx(100 * stats.spearmanr(expected, test[1])[0], abs=0.1)
-    assert scores["mse"] == pytest.approx(np.mean((expected - test[1]) ** 2), abs=1e-4)
+    assert scores["pearson"] == pytest.approx(100 * stats.pearsonr(expectation, test[1])[0], abs=1e-3)
+    assert scores["spearman"] == pytest.approx(100 * stats.spearmanr(expectation, test[1])[0], abs=0.1)
+    assert scores["mse"] == pytest.approx(np.mean((expectation - test[1]) ** 2), abs=1e-4)
 
 
 def test_targets_solved_by_hand() -> None:

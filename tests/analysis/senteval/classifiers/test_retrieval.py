@@ -116,10 +116,10 @@ def test_scores_equal_those_of_the_toolkits_program(monkeypatch: pytest.MonkeyPa
 def test_batches_equal_those_of_the_toolkit() -> None:
     mine, theirs = np.random.RandomState(1111), np.random.RandomState(1111)
     for _ in range(2):
-        found = list(batches(300, mine))
+        result = list(batches(300, mine))
         order = list(theirs.permutation(300))
-        assert len(found) == 3
-        for begin, (own, images, captions) in zip(range(0, 300, 128), found, strict=True):
+        assert len(result) == 3
+        for begin, (own, images, captions) in zip(range(0, 300, 128), result, strict=True):
             others = order[:begin] + order[begin + 128 :]
             assert own.tolist() == order[begin : begin + 128]
             assert images.tolist() == theirs.choice(others, 30 * len(own)).tolist()

@@ -97,7 +97,7 @@ def test_tuning_chooses_the_first_best_of_all_plain_fits() -> None:
     train, dev, test = np.split(features, [60, 90])
     train_y, dev_y = labels[:60], labels[60:90]
     grid = [replace(QUICK, hidden=h, dropout=d, dropout_last=True) for h in (2, 5) for d in (0.0, 0.2)]
-    found = split((train, train_y), (dev, dev_y), test, 3, Protocol("test", probing=tuple(grid)))
+    result = split((train, train_y), (dev, dev_y), test, 3, Protocol("test", probing=tuple(grid)))
     best: tuple[float, int, float, float, PlainNetwork] | None = None
     for classifier in grid:
         for l2 in (1e-5, 1e-4, 1e-3, 1e-2):
@@ -106,9 +106,9 @@ def test_tuning_chooses_the_first_best_of_all_plain_fits() -> None:
             if best is None or score > best[0]:
                 best = score, classifier.hidden, classifier.dropout, l2, fit
     assert best is not None
-    assert (found.dev, found.hidden, found.dropout, found.l2) == best[:4]
+    assert (result.dev, result.hidden, result.dropout, result.l2) == best[:4]
     expected = softmax(best[4].logits(test), axis=1)
-    np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
+    np.testing.assert_allclose(result.probabilities, expected, atol=1e-5)
 
 
 @pytest.mark.slow
