@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, product
+from textwrap import shorten
 
 import pandas as pd
 
@@ -113,9 +114,21 @@ def decide(claims: Claims, scores: pd.DataFrame) -> list[Verdict]:
     return verdicts
 
 
-def greater(left: str, right: str, each: str = "", most: float = math.inf) -> Check:
-    """Claims that ``left`` is above ``right``, by at most ``most`` points."""
-    return partial(_compare, left, right, each, ABOVE, most)
+def describe(basis: Check | Sequence[Check] | str) -> list[str]:
+    """Returns how a claim is decided: its differences and their limits, or why none is computed."""
+    if isinstance(basis, str):
+        return [f"not computed here: {basis}"]
+    return [
+        "({}) − ({}), each {!r}: {:.2f} to {:.2f}".format(*check.args)
+        if isinstance(check, partial)
+        else str(check.__doc__)
+        for check in ([basis] if callable(basis) else basis)
+    ]
+
+
+def greater(left: str, right: str, each: str = "", least: float = ABOVE, most: float = math.inf) -> Check:
+    """Claims that ``left`` is above ``right``, by at least ``least`` and at most ``most`` points."""
+    return partial(_compare, left, right, each, least, most)
 
 
 def at_most(left: str, right: str, each: str = "", margin: float = 0.0) -> Check:
@@ -154,6 +167,7 @@ def rising(side: str, axis: str, margin: float) -> Check:
         ]
         return [_difference(scores, places[-1], places[0], ABOVE), *steps]
 
+    check.__doc__ = f"{side}: the last {axis} above the first, and no step clearly down by {margin}"
     return check
 
 
@@ -188,6 +202,7 @@ def peak_inside(side: str, axis: str) -> Check:
         text = f"{_name(scores, rows)}: % of {n} curves that peak inside ({chance:.0f} without a trend)"
         return [Finding(text, 100 * hits / n, interval, len(shares), chance)]
 
+    check.__doc__ = f"{side}: share of curves along {axis} with a peak inside, above that without a trend"
     return check
 
 
@@ -237,4 +252,6 @@ def list_labels(scores: pd.DataFrame, axis: str) -> list[str]:
 def _name(scores: pd.DataFrame, rows: pd.DataFrame) -> str:
     """Names a side by the labels to which it is restricted: "ConsSent-R at 2"."""
     axes = [axis for axis in _axes(scores) if rows[axis].nunique() < scores[axis].nunique()]
-    return " at ".join(filter(None, (", ".join(rows[axis].unique()) for axis in axes))) or "all scores"
+    return (
+        " at ".join(filter(None, (shorten(", ".join(rows[axis].unique()), 99) for axis in axes))) or "all scores"
+    )

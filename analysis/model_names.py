@@ -35,8 +35,12 @@ def model_name(model: str, **options: Any) -> str:
         model: as in ``analysis.models.open_encoder``.
         options: see ``analysis.models.ModelOptions``.
     """
+    if model == "random_vectors":  # which has no options
+        return model
     names = [run.resolve().name if (run := run_folder(member)) else member for member in split_members(model)]
-    shown = {key: options.get(key) for key in ("layers", "precision", "pooling")}
-    shown = {"bag_of_words": options.get("encoder", {}), "random_vectors": {}}.get(model, shown)
+    shown = {key: options.get(key) for key in ("layers", "precision", "pooling", "expand")}
+    shown = options.get("encoder", {}) if model == "bag_of_words" else shown
+    if (kind := options.get("postprocess", "none")) != "none":
+        shown = {**shown, "postprocess": kind, **options.get("fit", {})}
     settings = [f"{key} {Path(str(value)).name}" for key, value in shown.items() if str(value) not in DEFAULTS]
     return ", ".join(["+".join(names), *settings])

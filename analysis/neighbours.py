@@ -15,8 +15,8 @@ from typing import Unpack
 import numpy as np
 import pandas as pd
 
+from analysis.geometry import normalise
 from analysis.models import Model
-from analysis.quick import normalise
 from analysis.reports import ReportOptions
 from data.errors import UserError
 from data.ranges import Count

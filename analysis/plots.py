@@ -40,6 +40,7 @@ OBJECTIVES = {
     "tsdae": "#2B1B7E",
     "quick_thoughts": "#009E73",
     "nli": "#4A2C12",
+    "pairs": "#D81B60",
     "language_model": "#BBBFC7",
     # ConsSent's single tasks: they differ from each other and conssent_mt, the only ones in their pictures.
     "conssent_d": "#5A4FCF",

@@ -24,8 +24,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis import plots
+from analysis.geometry import normalise
 from analysis.models import Model
-from analysis.quick import normalise
 from analysis.reports import ReportOptions, read_columns
 from data.ranges import Count, Seed
 

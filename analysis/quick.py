@@ -3,10 +3,8 @@
 The same texts and seed give the same questions for every encoder, as spans and sentences consist of white-space
 words, and only ``encode`` is called.
 
-- recall@k: share of anchor spans whose positive (a nearby span without overlap) is among the k most similar of
-  all positives by cosine. Ties count as misses.
-- alignment, mean |a - p|^2, and uniformity, log mean exp(-2 |x - y|^2), of normalised vectors
-  (Wang & Isola 2020, section 4): both are better when smaller, and they trade off.
+- recall@k, alignment and uniformity of anchor spans and their positives (nearby spans without overlap), and
+  isotropy of sentences: see ``analysis.geometry``.
 - sentence length, word content and bigram shift after Conneau et al. (2018, section 2), with SentEval's linear
   classifier, trained and tested on different documents. Small versions: not for comparison with the paper.
 """
@@ -23,14 +21,15 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from analysis.geometry import RANKS, measure_geometry
 from data.randomness import EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, generator
 from data.sentences import split_sentences
 
-MAX_PAIRS, MIN_PAIRS = 400, 20
+MAX_PAIRS = 400
 SPAN_WORDS = (16, 48)  # words of an anchor and of a positive, both ends included
 MAX_GAP = 32  # words between anchor and positive
 STRETCH_WORDS = 512  # words of a document per additional pair
-RANKS = (1, 5)  # k of recall@k
+MAX_SENTENCES = 2000  # whose isotropy is measured
 
 PROBE_WORDS = 250_000  # words of held-out text that the probing sentences come from
 TRAIN_SHARE = 2 / 3  # of the documents
@@ -58,7 +57,8 @@ PERCENTAGES = {  # more is better
     "probe_bigram_shift": "probe: bigram shift",
 }
 GEOMETRY = {"alignment": "alignment", "uniformity": "uniformity"}  # less is better, but only of both together
-LABELS = PERCENTAGES | GEOMETRY
+ISOTROPY = {"mean_cosine": "mean cosine", "effective_rank": "effective rank", "iso_score": "IsoScore"}
+LABELS = PERCENTAGES | GEOMETRY | ISOTROPY
 
 
 def evaluate(encoder: Any, texts: Sequence[str], *, seed: int) -> dict[str, float | None]:
@@ -70,24 +70,24 @@ def evaluate(encoder: Any, texts: Sequence[str], *, seed: int) -> dict[str, floa
         seed: seed of the questions.
 
     Returns:
-        The scores of ``LABELS``, and the number of questions behind them: ``n_pairs``, and ``n_probe_*`` (test
-        sentences). A score with too few questions is None.
+        The scores of ``LABELS``, and the number of questions behind them: ``n_pairs``, ``n_sentences``, and
+        ``n_probe_*`` (test sentences). A score with too few questions is None.
     """
     from analysis.senteval.classifiers.probe import ProbeData, linear_probe  # late: commands check keys first
 
-    spans = draw_pairs(texts, generator(EVALUATED_PAIRS, seed))
-    parts = draw_sentences(texts, generator(EVALUATED_SPLIT, seed))
+    *samples, parts = draw_texts(texts, seed)
     probes = {key: make_questions(key, parts, generator(PROBE, seed, number)) for number, key in enumerate(PROBES)}
 
     # One call for all, so that the encoder can sort everything by length; equal sentences are encoded once.
-    distinct = [*dict.fromkeys(chain(*spans, *chain(*probes.values())))]
+    distinct = [*dict.fromkeys(chain(*samples, *chain(*probes.values())))]
     vectors = dict(zip(distinct, np.asarray(encoder.encode(distinct)), strict=True))
 
-    scores: dict[str, float | None] = {**dict.fromkeys(LABELS), "n_pairs": len(spans[0])}
-    if len(spans[0]) >= MIN_PAIRS:
-        anchors, positives = (normalise(np.array([vectors[span] for span in side], float)) for side in spans)
-        scores |= {f"recall@{k}": recall(anchors, positives, k) for k in RANKS}
-        scores |= {"alignment": alignment(anchors, positives), "uniformity": uniformity(anchors)}
+    scores: dict[str, float | None] = {
+        **dict.fromkeys(LABELS),
+        **measure_geometry(*(np.array([vectors[text] for text in sample], float) for sample in samples)),
+        "n_pairs": len(samples[0]),
+        "n_sentences": len(samples[2]),
+    }
     for key, (train, test) in probes.items():
         scores[f"n_{key}"] = len(test)
         if len(train) >= MIN_TRAIN and len(test) >= MIN_TEST:
@@ -110,7 +110,16 @@ def chance_levels(scores: Scores) -> dict[str, float | None]:
     }
 
 
-# Retrieval and geometry
+def draw_texts(texts: Sequence[str], seed: int) -> tuple[list[str], list[str], list[str], Parts]:
+    """Draws anchors, their positives, and up to MAX_SENTENCES distinct sentences of all sentences, by part."""
+    parts = draw_sentences(texts, generator(EVALUATED_SPLIT, seed))
+    sentences = [*dict.fromkeys(chain(*parts))]
+    order = generator(EVALUATED_SPLIT, seed, 1).permutation(len(sentences))[:MAX_SENTENCES]
+    anchors, positives = draw_pairs(texts, generator(EVALUATED_PAIRS, seed))
+    return anchors, positives, [sentences[index] for index in order], parts
+
+
+# Spans
 
 
 def draw_pairs(texts: Sequence[str], rng: Generator) -> list[list[str]]:
@@ -135,31 +144,6 @@ def draw_pairs(texts: Sequence[str], rng: Generator) -> list[list[str]]:
             spans = words[start:][:first], words[start + first + gap :][:second]
             pairs.append([" ".join(span) for span in spans][:: 1 - 2 * rng.integers(2)])
     return [[pair[side] for pair in pairs[:MAX_PAIRS]] for side in range(2)]
-
-
-def normalise(vectors: np.ndarray) -> np.ndarray:
-    """Scales ``vectors``, of shape (n, D), to length 1; a zero vector stays zero."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / (norms + (norms == 0))
-
-
-def recall(anchors: np.ndarray, positives: np.ndarray, k: int) -> float:
-    """Returns the percentage of ``anchors`` (n, D) whose row of ``positives`` (n, D) is among the k nearest."""
-    similarities = anchors @ positives.T
-    # Ties within rounding count as misses, so that collapsed vectors score 0.
-    nearer = (similarities >= similarities.diagonal()[:, None] - 1e-9).sum(axis=1) - 1
-    return 100.0 * float((nearer < k).mean())
-
-
-def alignment(anchors: np.ndarray, positives: np.ndarray) -> float:
-    """Computes the mean squared distance of the pairs of two (n, D) arrays of unit vectors."""
-    return float(((anchors - positives) ** 2).sum(axis=1).mean())
-
-
-def uniformity(vectors: np.ndarray) -> float:
-    """Computes log mean exp(-2 |x - y|^2) over all pairs of rows of ``vectors`` (n, D), unit vectors."""
-    cosines = (vectors @ vectors.T)[np.triu_indices(len(vectors), k=1)]
-    return float(np.log(np.exp(-4.0 * (1.0 - cosines).clip(0)).mean()))
 
 
 # Probing

@@ -16,16 +16,14 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from analysis import plots
-from analysis.bootstrap import compare_results, shared_tasks, t_half_width
+from analysis.bootstrap import compare_results, t_half_width
 from analysis.model_names import CONFIG, Names, run_folder, split_members
 from analysis.runs import comparable
 from analysis.senteval.averages import AVERAGES, average
 from analysis.senteval.records import FILE, flat_scores, read_results
 from analysis.senteval.tasks import find
 from analysis.tables import Format, render
-from data.display import flatten
-from data.errors import UserError, reading
+from data.errors import UserError
 from data.files import read_yaml
 
 PAPER_TABLES = Path(__file__).with_name("paper_tables")
@@ -245,63 +243,3 @@ def show_differences(results: pd.Series, against: str, format: Format) -> None:
     table = pd.concat(tables, names=["model", "protocol"]).rename(columns={"first": "mean", "second": against})
     notes = ["low, high: 95 % interval over test examples and seeds; without predictions over seeds (Student's t)"]
     print(render(table, format, notes=notes))
-
-
-def report_differences(*, results: Names, tasks: Names | None = None, format: Format = "text") -> None:
-    """Shows the differences of two results, with 95 % intervals over the test examples.
-
-    Args:
-        results: two folders of results.
-        tasks: names of tasks; None: all that both have.
-        format: see ``tables.render``.
-
-    Raises:
-        UserError: if they are not two results of one protocol.
-    """
-    with reading("pair of results", "results"):
-        first, second = read_named(results, tasks)
-    print(render(compare_results([first], [second]), format))
-
-
-def draw_results(*, results: Names, tasks: Names | None = None, out: str = "results") -> None:
-    """Draws test means over seeds with 95 % intervals (t) as ``out``.pdf and .png; writes them to ``out``.csv.
-
-    Args:
-        results: folders of results, or NAME=FOLDER; "*" stands for any letters. Those of one name are seeds.
-        tasks: tasks that are shown; None: all.
-        out: path of the files without their endings.
-
-    Raises:
-        UserError: if results cannot be read, or those of one name are of different experiments.
-    """
-    means, halves = average_seeds(headline_scores(read_named(results, tasks)))
-    figure = plots.bars(means.T, halves.T, "Test, % or correlation x 100: means over seeds, 95 % intervals (t).")
-    print(*plots.save(figure, Path(out).expanduser(), means.join(halves.add_suffix(".ci95")).reset_index()))
-
-
-def report_ranking(
-    *, results: Names, by: str = "objective.task", tasks: Names | None = None, format: Format = "text"
-) -> None:
-    """Shows results by their mean score on the dev sets (Brahma 2018, section 5), the best of each group first.
-
-    The last line has the best of all groups as ``results=`` of the evaluation ensemble. STS12-16 have no dev set.
-
-    Args:
-        results: folders of results; "*" stands for any letters.
-        by: key of the runs' configurations that defines groups; a run without it is in that of its objective.
-        tasks: names of tasks; None: all that the results share.
-        format: see ``tables.render``.
-
-    Raises:
-        UserError: if protocols differ, or no task is in all results.
-    """
-    rows, named = [], [*read_named(results, tasks)]
-    for result in named:
-        config = dict(flatten(result.model["run"]))
-        dev = {task: result.tasks[task].dev for task in shared_tasks(named)}
-        rows.append({"group": config.get(by, config.get("names.objective")), "results": str(result.folder), **dev})
-    frame = pd.DataFrame(rows).set_index(["group", "results"]).dropna(axis=1, how="all")
-    frame.insert(0, "mean", frame.mean(axis=1, skipna=False))
-    frame = frame.sort_values(["group", "mean"], ascending=[True, False])
-    print(render(frame, format))
-    print(f"results=[{','.join(frame.reset_index().drop_duplicates('group')['results'])}]")

@@ -44,9 +44,9 @@ def read_run(folder: Path) -> dict[str, Any]:
 
     Returns:
         ``run`` (its name), ``state`` ("finished" or "unfinished"), the names of its ``objective``, ``encoder``,
-        ``corpus`` and ``budget``, ``seed``, ``steps``, ``tokens`` and ``loss`` (None before the first step),
-        ``start``, ``trained``, ``chance``, ``facts`` and ``weights`` (of quick.json), ``averages`` (of
-        senteval.json), ``senteval`` (the first of them), ``environment`` and ``config``.
+        ``corpus`` and ``budget``, ``seed``, ``steps``, ``tokens``, ``loss`` and ``seconds`` of training (None
+        before the first step), ``start``, ``trained``, ``chance``, ``facts`` and ``weights`` (of quick.json),
+        ``averages`` (of senteval.json), ``senteval`` (the first of them), ``environment`` and ``config``.
 
     Raises:
         UserError: if a file is damaged.
@@ -57,6 +57,7 @@ def read_run(folder: Path) -> dict[str, Any]:
             dict(read_json(folder / name)) if (folder / name).exists() else {}
             for name in ("quick.json", "senteval.json", "environment.json")
         )
+        timings = [{}, *read_lines(folder / "timings.jsonl")]
         last = [{}, *(line for line in journal if "loss" in line)][-1]
         averages = senteval.get("averages", {})
         return {
@@ -67,6 +68,7 @@ def read_run(folder: Path) -> dict[str, Any]:
             "steps": last.get("step"),
             "tokens": last.get("tokens"),
             "loss": last.get("loss"),
+            "seconds": timings[-1].get("seconds"),
             **{key: {} for key in ("start", "trained", "chance", "facts")},
             **quick,
             "senteval": next(iter(averages.values()), None),
@@ -99,6 +101,13 @@ def read_runs(*folders: Path) -> pd.DataFrame:
     frame = pd.json_normalize(rows)
     frame.columns = frame.columns.str.replace(r"^(trained|averages|config)\.", "", regex=True)
     return frame.loc[:, ~frame.columns.duplicated()]
+
+
+def sum_costs(frame: pd.DataFrame) -> str:
+    """Returns the costs of the runs of ``read_runs``, diverged ones included, as text."""
+    hours = frame["seconds"] * frame["environment.threads"] * frame["environment.processes"] / 3600
+    amounts = f"{frame['steps'].sum():,.0f} updates, {frame['tokens'].sum():,.0f} tokens"
+    return f"{len(frame)} runs, {amounts}, {hours.sum():.3g} core hours"
 
 
 def overview(frame: pd.DataFrame) -> str:

@@ -46,6 +46,7 @@ SMALL = {  # sizes of objectives that have them
     "conssent_mt": ["objective.classifier_width=8"],
     "gensen": ["objective.word_size=8", "objective.classifier_width=8", "objective.synthetic_pairs=120"],
     "nli": ["objective.classifier_width=8", "objective.synthetic_pairs=120"],
+    "pairs": ["objective.synthetic_pairs=120"],
     "tsdae": ["objective.word_size=8"],
 }
 CAUSAL = {"language_model/gru": ["encoder.bidirectional=false"]}  # which trains no other encoder of these

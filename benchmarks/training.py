@@ -28,30 +28,31 @@ from pytorch_metric_learning.losses import NTXentLoss
 from transformers import DataCollatorForLanguageModeling
 
 from benchmarks import harness
+from data.batch import TokenExample
 from data.grouping import length_groups
 from data.randomness import generator
 from data.sources.pydocs import Pydocs
 from data.tokenizer import train_bpe
 from encoders.transformer import Transformer
-from objectives.declutr import Declutr, Example
+from objectives.declutr import Declutr
 
 SHAPE = {"model_type": "roberta", "num_hidden_layers": 4, "hidden_size": 256}
 SHAPE |= {"num_attention_heads": 4, "intermediate_size": 1024}
 
 
 def published_loss(
-    model: Any, tokenizer: Any, mask: Any, units: list[Any], examples: list[Example]
+    model: Any, tokenizer: Any, mask: Any, units: list[Any], examples: list[TokenExample]
 ) -> torch.Tensor:
     """Returns the loss of the published recipe on the spans that ``examples`` were sampled from."""
     vectors, losses = [], []
-    for role in range(2):
+    for role in ("anchor", "positive"):
         texts = [
-            tokenizer.decode(unit[a:b])
+            tokenizer.decode(unit[places])
             for unit, each in zip(units, examples, strict=True)
-            for a, b in each.spans[role]
+            for places in each.sources[role]
         ]
         inputs = tokenizer(texts, truncation=True, max_length=512, padding=True, return_tensors="pt")
-        if role == 0:
+        if role == "anchor":
             inputs["input_ids"], inputs["labels"] = mask.torch_mask_tokens(inputs["input_ids"])
         inputs = inputs.to(model.device)
         output = model(**inputs, output_hidden_states=True)
@@ -100,7 +101,7 @@ def main() -> None:
         if len(units) == options.documents * (options.rounds + 1):
             break
 
-    def sample(number: int) -> tuple[list[np.ndarray], list[Example]]:
+    def sample(number: int) -> tuple[list[np.ndarray], list[TokenExample]]:
         rows = [units[(number * options.documents + i) % len(units)] for i in range(options.documents)]
         examples = [objective.sample(row, encoder.format, generator(number, i)) for i, row in enumerate(rows)]
         return rows, examples

@@ -1,9 +1,11 @@
-"""The two types that go from the text to the loss: ``Tokens`` and ``Batch``."""
+"""The types that go from the text to the loss: ``TokenExample``, ``Tokens`` and ``Batch``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -50,15 +52,15 @@ class Tokens:
         cls,
         rows: Sequence[np.ndarray],
         pad_id: int,
-        labels: Sequence[np.ndarray] | None = None,
-        type_ids: Sequence[np.ndarray] | None = None,
+        labels: Sequence[np.ndarray] = (),
+        type_ids: Sequence[np.ndarray] = (),
     ) -> Tokens:
         """Pads B sequences to the longest.
 
         Args:
             rows: token ids of each sequence, of shape (n,).
             pad_id: fills ``ids``.
-            labels, type_ids: rows of the attributes of these names, each as long as its sequence; None: none.
+            labels, type_ids: rows of the attributes of these names, each as long as its sequence; (): none.
         """
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         ids = _pad(rows, pad_id)
@@ -66,12 +68,12 @@ class Tokens:
             ids=ids,
             mask=torch.arange(ids.shape[1]) < lengths[:, None],
             lengths=lengths,
-            labels=None if labels is None else _pad(labels, IGNORE),
-            type_ids=None if type_ids is None else _pad(type_ids, 0),
+            labels=_pad(labels, IGNORE) if labels else None,
+            type_ids=_pad(type_ids, 0) if type_ids else None,
         )
 
     @classmethod
-    def cat(cls, blocks: Sequence[Tokens], pad_id: int) -> Tokens:
+    def cat(cls, blocks: Collection[Tokens], pad_id: int) -> Tokens:
         """Joins the rows of all ``blocks``, padded to the longest.
 
         A block without labels or segment ids gets ``IGNORE`` or 0 where another block has them.
@@ -122,6 +124,24 @@ class Tokens:
         )
 
 
+class TokenExample(NamedTuple):
+    """Rows of one example, by the name of their role ("anchor", "positive", ...).
+
+    Attributes:
+        rows: token ids of the role's rows, special tokens included, of shape (T,).
+        numbers: further values by name (class labels, say).
+        labels, type_ids: for each row of the roles that have them, as in ``Tokens``, of shape (T,).
+        sources: for each row of the roles that ``compare.py`` shows, the positions in the sampled unit of its
+            tokens, without special tokens; -1 for tokens from elsewhere.
+    """
+
+    rows: Mapping[str, Sequence[np.ndarray]]
+    numbers: Mapping[str, Any] = MappingProxyType({})
+    labels: Mapping[str, Sequence[np.ndarray]] = MappingProxyType({})
+    type_ids: Mapping[str, Sequence[np.ndarray]] = MappingProxyType({})
+    sources: Mapping[str, Sequence[np.ndarray]] = MappingProxyType({})
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Examples of an objective for one step on one process.
@@ -138,16 +158,29 @@ class Batch:
     size: int = 0
     task: str = ""
 
+    @classmethod
+    def join(cls, examples: Sequence[TokenExample], pad_id: int, task: str) -> Batch:
+        """Joins examples of a task, with rows in their order."""
+
+        def collect(attribute: str, role: str) -> list[np.ndarray]:
+            return [row for example in examples for row in getattr(example, attribute).get(role, ())]
+
+        tokens = {
+            role: Tokens.pad(collect("rows", role), pad_id, collect("labels", role), collect("type_ids", role))
+            for role in examples[0].rows
+        }
+        numbers = {name: torch.tensor([each.numbers[name] for each in examples]) for name in examples[0].numbers}
+        return cls(tokens, numbers, len(examples), task)
+
     @property
     def n_tokens(self) -> int:
         """Number of real tokens in all roles, which tokens/s counts."""
         return sum(int(block.lengths.sum()) for block in self.tokens.values())
 
     def to(self, device: torch.device | str) -> Batch:
-        moved = {id(block): block.to(device) for block in self.tokens.values()}  # one block may have several roles
         return replace(
             self,
-            tokens={name: moved[id(block)] for name, block in self.tokens.items()},
+            tokens={name: block.to(device) for name, block in self.tokens.items()},
             numbers={name: to_device(value, device) for name, value in self.numbers.items()},
         )
 

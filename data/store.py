@@ -118,6 +118,7 @@ class TokenTable:
         lengths: content tokens of each unit, of shape (n, c), int64.
         documents: number of each unit's document, of shape (n,), ascending.
         labels: class of each unit, of shape (n,); -1 where there is none.
+        texts: hash of each unit's first text, of shape (n,), uint64.
 
     Raises:
         UserError: if the files cannot be read.
@@ -141,6 +142,7 @@ class TokenTable:
         self._ends = np.cumsum(self.lengths, axis=0)
         self.documents = self._units["document"]
         self.labels = self._units["label"]
+        self.texts = self._units["text"]
 
     def __reduce__(self) -> tuple[Any, ...]:  # a worker opens the files itself
         return TokenTable, (self.folder, self.fraction, self.dev_fraction, self.sentences)

@@ -27,7 +27,8 @@ def load(
     Args:
         name: a name in ``encoders/checkpoints``, a folder (of this suite, of sentence-transformers or of
             transformers), or a model of the Hugging Face hub; looked for in this order.
-        pooling: "mean", "cls", "max" or "last", or "pooler" if the weights have BERT's; None: the folder's own.
+        pooling: "mean", "cls", "max" or "last", and of transformers "first_last" or, if the weights have BERT's,
+            "pooler"; None: the folder's own.
         layers: number of a transformer's first layers to keep; 0: only its embeddings; None: all.
         device: device of the encoder; None: the CPU.
         precision: precision of matrix products in ``encode``: "fp32", or on a GPU the faster "tf32" or "bf16".

@@ -43,7 +43,9 @@ class SentenceEncoder(ABC):
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
     ) -> Any:
-        """Encodes sentences; a sentence has the same vector alone and in any batch, an empty one zeros.
+        """Encodes sentences; a sentence has the same vector alone and in any batch.
+
+        One without any token has zeros (behind ``encoders.postprocess``, the map of them).
 
         Args:
             sentences: n sentences, or one.

@@ -41,7 +41,7 @@ class BagOfWords(Encoder):
         path: a folder that ``save`` wrote, instead of ``vectors``.
         weights: "auto" or "pretrained", which are the same here.
         lowercase: whether words are looked up in lower case; a folder has its own setting.
-        weighting: of the words in the mean, "none", "tfidf" or "sif"; a folder has its own setting.
+        weighting: of the words in the mean, "none" or "sif"; a folder has its own setting.
         counts: text file (.gz too) in which words are counted for it, one sentence per line, with words separated
             as in the sentences to encode; needed with weights.
         sif_a: the constant a of SIF.
@@ -81,7 +81,7 @@ class BagOfWords(Encoder):
                 if counts is None:
                     raise UserError(f"not set, and weighting={weighting} needs a text", key="encoder.counts")
                 text = (line.lower() if lowercase else line for _, line in lines(Path(counts).expanduser()))
-                number = weigh(table, file.words, filter(str.strip, text), weighting, sif_a)
+                number = weigh(table, file.words, filter(str.strip, text), sif_a)
                 self.origin += f", weighted by {weighting} from {number:,} sentences of {counts}"
         else:
             raise UserError("must be a file of word vectors", key="encoder.vectors")

@@ -5,7 +5,6 @@ Mitchell et al. (2019), "Model Cards for Model Reporting"; the front matter is t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,16 +66,6 @@ def model_card(
         rows=dict.fromkeys(name for column in columns.values() for name in column),
         flatten=flatten,
     )
-
-
-def with_section(card: str, heading: str, text: str) -> str:
-    """Returns ``card`` with ``text`` under ``heading``, in place of its old text, or else before "Use"."""
-    new = f"## {heading}\n\n{text}\n\n"
-    old = re.compile(rf"^## {re.escape(heading)}\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-    if old.search(card):
-        return old.sub(lambda _: new, card)
-    before, use, after = card.partition("## Use\n")
-    return before + new + use + after
 
 
 def _cell(value: Any) -> str:

@@ -6,6 +6,9 @@ The n real tokens include special ones. Reimers and Gurevych (2019), section 3, 
 pooler is that of Devlin et al. (2019), in their published program (``modeling.py``). ALBERT has it too; RoBERTa's
 family defines one, but RoBERTa's weights have none. DeCLUTR's own script of table 4 used the output of
 BERT's pooler as the vector of [CLS].
+
+"first_last", of ``Transformer``, is the mean over the real tokens of (e_t + h_t) / 2, with e_t the output of the
+embedding layer: the "avg. first-last" of Gao et al. (2021), "SimCSE", table 1.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ import torch
 from torch import Tensor, nn
 
 Pooling = Literal["mean", "cls", "max", "last"]
-POOLER = "pooler"  # for evaluation only: sentence-transformers has no such pooling
+# For evaluation only, as sentence-transformers has no such poolings.
+POOLER, FIRST_LAST = "pooler", "first_last"
 PARTS = (POOLER, "pooler_activation")  # ALBERT's tanh is a module of its own
 
 

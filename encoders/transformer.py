@@ -16,13 +16,23 @@ from transformers import PreTrainedTokenizerFast
 from data.batch import Tokens
 from data.errors import UnfitError, UserError, reading
 from data.files import write_json
-from data.ranges import Below1, Existing
+from data.ranges import Below1, Existing, SizeOrZero
 from data.tokenizer import BytePairs, Recipe, train_bpe
 from encoders import hub, kernels, mlm_heads, varlen
 from encoders.api import Encoding
 from encoders.base import Encoder, token_format
 from encoders.model_folder import open_config, open_model, open_module, open_tokenizer, save_model
-from encoders.pooling import POOLER, POOLINGS, Pooling, add_pooler, has_pooler, pool, pooler_output, takes_pooler
+from encoders.pooling import (
+    FIRST_LAST,
+    POOLER,
+    POOLINGS,
+    Pooling,
+    add_pooler,
+    has_pooler,
+    pool,
+    pooler_output,
+    takes_pooler,
+)
 from encoders.random_models import POSITIONS, configuration, random_model, with_dropout
 from encoders.saving import NO_LIMIT, Layout, read_layout, write_modules, write_pooling
 from encoders.smoke_test import smoke_test
@@ -45,6 +55,7 @@ class Transformer(Encoder):
         dropout: probability everywhere in the model; None leaves the model's own.
         attention: implementation of attention by transformers' name ("sdpa", "eager", ...).
         normalize: whether vectors are scaled to length 1; None: as the folder has it.
+        layers: number of the model's first layers to keep; None: all.
         tokenizer: of a randomly initialised model.
 
     Attributes:
@@ -76,6 +87,7 @@ class Transformer(Encoder):
         dropout: Below1 | None = None,
         attention: str | None = None,
         normalize: bool | None = None,
+        layers: SizeOrZero | None = None,
         tokenizer: PreTrainedTokenizerFast | None = None,
     ) -> None:
         super().__init__()
@@ -107,6 +119,8 @@ class Transformer(Encoder):
                 self.tokenizer = open_tokenizer(layout.transformer, config)
                 self.model = open_model(layout.transformer, config)
                 others = [open_module(source.folder, *module) for module in layout.others]
+        if layers is not None:
+            self.keep_layers(layers)
         self.others = nn.ModuleList(others)
         self.pooling = pooling or layout.pooling or "mean"
         self.normalize = layout.normalize if normalize is None else normalize
@@ -162,21 +176,26 @@ class Transformer(Encoder):
                 states[rows, :length] = self._states(tokens.rows(rows)).float()
         else:
             states = self._states(tokens)
-        by_pooler = self.pooling == POOLER
-        sentence = pooler_output(self.backbone, states) if by_pooler else pool(states, tokens.mask, self.pooling)
+        by_pooler, how = self.pooling == POOLER, "mean" if self.pooling == FIRST_LAST else self.pooling
+        sentence = pooler_output(self.backbone, states) if by_pooler else pool(states, tokens.mask, how)
         for module in self.others:
             sentence = module({"sentence_embedding": sentence})["sentence_embedding"]
         return Encoding(states, tokens.mask, F.normalize(sentence, dim=-1) if self.normalize else sentence)
 
     def _states(self, tokens: Tokens) -> Tensor:
-        """Computes the states of padded rows, of shape (B, T, H)."""
-        more = {"token_type_ids": tokens.type_ids} if self._takes_type_ids else {}
+        """Computes the states of padded rows, of shape (B, T, H); with "first_last", their mean with the first."""
+        more: dict[str, Any] = {"token_type_ids": tokens.type_ids} if self._takes_type_ids else {}
         if self._takes_mask:
             more["attention_mask"] = self._attention_mask(tokens)
         if self._is_sparse:  # BigBird sees a short text, changes to full attention and stays at it
             self.backbone.set_attention_type("block_sparse")
         with kernels.without_cudnn_attention(tokens.ids.device):
-            return self.backbone(input_ids=tokens.ids, **more).last_hidden_state
+            if self.pooling != FIRST_LAST:
+                return self.backbone(input_ids=tokens.ids, **more).last_hidden_state
+            output = self.backbone(input_ids=tokens.ids, **more, output_hidden_states=True)
+            last: Tensor = output.last_hidden_state
+            first = output.hidden_states[0] if output.hidden_states else last  # a model without layers lists none
+            return (first + last) / 2
 
     def _attention_mask(self, tokens: Tokens) -> Tensor | None:
         if bool((tokens.lengths == tokens.ids.shape[1]).all()):  # no padding; lengths are on the host
@@ -191,11 +210,12 @@ class Transformer(Encoder):
         return getattr(self.model.config, "attention_type", "") == "block_sparse"
 
     def can_pack(self, device: torch.device, dtype: torch.dtype, longest: int) -> bool:
-        return self.packing.fits(device, dtype, longest)
+        return self.pooling != FIRST_LAST and self.packing.fits(device, dtype, longest)
 
     @property
     def has_mlm_head(self) -> bool:
-        return mlm_heads.head_parts(self.model) is not None and self.format.mask_id is not None
+        readable = self.pooling != FIRST_LAST and self.format.mask_id is not None
+        return readable and mlm_heads.head_parts(self.model) is not None
 
     def token_logits(self, states: Tensor) -> Tensor:
         return mlm_heads.token_logits(self.model, states) if self.has_mlm_head else super().token_logits(states)
@@ -225,8 +245,8 @@ class Transformer(Encoder):
 
     @property
     def poolings(self) -> tuple[str, ...]:  # type: ignore[override]
-        """All of ``POOLINGS``, and "pooler" if the model has one."""
-        return (*POOLINGS, *([POOLER] if has_pooler(self.backbone) else []))
+        """All of ``POOLINGS``, "first_last", and "pooler" if the model has one."""
+        return (*POOLINGS, FIRST_LAST, *([POOLER] if has_pooler(self.backbone) else []))
 
     def keep_layers(self, layers: int) -> None:
         """Cuts the model down to its embeddings and its first ``layers`` layers; a head stays.
@@ -259,10 +279,11 @@ class Transformer(Encoder):
         """Writes files that sentence-transformers opens, and transformers without the MLM head.
 
         Raises:
-            UserError: if the pooling is "pooler", which sentence-transformers does not have.
+            UserError: if sentence-transformers does not have the pooling.
         """
-        if self.pooling == POOLER:
-            raise UserError("is for evaluation only, not for an encoder that is saved", key="pooling=pooler")
+        if self.pooling not in POOLINGS:
+            text = "is for evaluation only, not for an encoder that is saved"
+            raise UserError(text, key=f"pooling={self.pooling}")
         save_model(self.model, folder)
         self.tokenizer.save_pretrained(folder)
         kinds = [*(type(module).__name__ for module in self.others), *["Normalize"] * bool(self.normalize)]

@@ -1,16 +1,14 @@
-"""Weights of words in a mean of word vectors: TF-IDF, or SIF with the common direction removed.
+"""Weights of words in a mean of word vectors: SIF, with the common direction removed.
 
-    sentence = (I - u u^T) (1 / n) sum_i c(w_i) v(w_i)        (n known words)
-    tfidf  c(w) = 1 + ln((1 + N) / (1 + N_w))     u = 0     (N sentences of a text, N_w of them with w)
-    sif    c(w) = a / (a + p(w))                  u: first right singular vector of its N weighted means
+    sentence = (I - u u^T) (1 / n) sum_i c(w_i) v(w_i)        c(w) = a / (a + p(w))        (n known words)
 
-A mean is linear, so both go into the word vectors, v'(w) = (I - u u^T) c(w) v(w), and nothing else changes. p(w)
-is the frequency among all running words, those without a vector too; 0 for a word that is not in the text.
+u is the first right singular vector of the weighted means of the sentences of a text. A mean is linear, so both go
+into the word vectors, v'(w) = (I - u u^T) c(w) v(w), and nothing else changes. p(w) is the frequency among all
+running words, those without a vector too; 0 for a word that is not in the text.
 
-SIF: Arora, Liang and Ma (2017), "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", algorithm 1. They
+Arora, Liang and Ma (2017), "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", algorithm 1. They
 take u from the sentences to be evaluated; here it is from the text that words are counted in, so that a
-sentence's vector does not depend on the others of its test set. TF-IDF: the smoothed form of scikit-learn; the
-frequency within the sentence is n_w / n, as the mean has it.
+sentence's vector does not depend on the others of its test set.
 """
 
 from __future__ import annotations
@@ -27,21 +25,18 @@ from torch import Tensor
 
 from data.errors import UserError
 
-Weighting = Literal["none", "tfidf", "sif"]
+Weighting = Literal["none", "sif"]
 MOST = 1_000_000  # sentences counted, the first of the text: more hardly change weights and u
 CHUNK = 1 << 14  # sentences whose means are computed at a time
 
 
-def weigh(
-    table: Tensor, words: Sequence[str], sentences: Iterable[str], how: Literal["tfidf", "sif"], a: float
-) -> int:
-    """Applies weights, and SIF's removal of the common direction, to word vectors, in place.
+def weigh(table: Tensor, words: Sequence[str], sentences: Iterable[str], a: float) -> int:
+    """Applies SIF's weights, and its removal of the common direction, to word vectors, in place.
 
     Args:
         table: vectors of V words, of shape (V, D), float32.
         words: V words.
         sentences: the text to count in, words separated by white space.
-        how: "tfidf" or "sif".
         a: the constant of SIF.
 
     Returns:
@@ -55,14 +50,10 @@ def weigh(
     counts = sparse.csr_array(vectorizer.transform(texts))  # (N, V)
     if counts.nnz == 0:
         raise UserError("none of the words to count has a vector", key="encoder.counts")
-    if how == "tfidf":
-        weights = 1 + np.log((1 + len(texts)) / (1 + np.bincount(counts.indices, minlength=len(words))))
-    else:
-        weights = a / (a + counts.sum(axis=0, dtype=np.float64) / sum(len(text.split()) for text in texts))
+    weights = a / (a + counts.sum(axis=0, dtype=np.float64) / sum(len(text.split()) for text in texts))
     table *= torch.from_numpy(weights.astype(np.float32))[:, None]
-    if how == "sif":
-        common = torch.from_numpy(common_direction(counts, table.numpy()))
-        table.addr_(table @ common, common, alpha=-1)
+    common = torch.from_numpy(common_direction(counts, table.numpy()))
+    table.addr_(table @ common, common, alpha=-1)
     return len(texts)
 
 

@@ -85,7 +85,7 @@ def compare(
     if frame.empty or (frame["objective"] == BEFORE).all():
         raise UserError("no run is finished", key=f"runs={runs}")
 
-    from analysis import geometry, page  # late, as they take seconds
+    from analysis import page, page_sample  # late, as they take seconds
     from encoders import load
     from experiments.examples import show_objective
 
@@ -107,7 +107,7 @@ def compare(
         show_objective(row.objective, configuration(by_name[row.run]), folder / row.run / "tokenizer")
         for row in trained.drop_duplicates("objective").itertuples()
     ]
-    sample = geometry.sample_sentences(shown[0][1], queries)
+    sample = page_sample.sample_sentences(shown[0][1], queries)
     paths = page.write_page(
         Path(out),
         trained,
@@ -118,7 +118,7 @@ def compare(
         views=[view for view, _ in shown],
         sample=sample,
         spaces={
-            (row.objective, row.encoder): geometry.embed_sample(load(folder / row.run / EXPORT).eval(), sample)
+            (row.objective, row.encoder): page_sample.embed_sample(load(folder / row.run / EXPORT).eval(), sample)
             for row in trained.drop_duplicates(page.PAIR).itertuples()
         },
         command=shlex.join(["python", "experiments/compare.py", *sys.argv[1:]]),

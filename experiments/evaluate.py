@@ -28,11 +28,10 @@ OF_MODELS = {  # of one model each; analysis.reports makes a table of several
 EVALUATIONS = {
     "evaluate": "experiments.evaluation:evaluate",
     "embed": "analysis.models:embed_sentences",
+    "export": "analysis.models:export_encoder",
     **OF_MODELS,
+    "geometry": "analysis.spectra:draw_spectra",
     "table": "analysis.results:report_table",
-    "plot": "analysis.results:draw_results",
-    "bootstrap": "analysis.results:report_differences",
-    "ranking": "analysis.results:report_ranking",
     "ensemble": "analysis.ensemble:report_ensemble",
     "download": "analysis.senteval.download:download",
 }

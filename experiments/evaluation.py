@@ -10,8 +10,7 @@ import torch
 from pydantic import Field
 
 from analysis import senteval
-from analysis.model_card import add_scores
-from analysis.model_names import EXPORT, Names, model_name, run_folder
+from analysis.model_names import Names, model_name, run_folder
 from analysis.models import ModelOptions, open_encoder, resolve_device
 from analysis.senteval.protocols import PROTOCOLS, ProtocolName
 from analysis.senteval.records import FILE
@@ -48,6 +47,7 @@ def evaluate(
     their keys:
 
         embed           Writes a vector for each line of a text file.
+        export          Writes an encoder as a folder, for instance with its vectors whitened.
         probes          Trains classifiers that predict properties of sentences from their vectors.
         wordsim         Computes rank correlations of cosines of word vectors with human scores.
         quora           Trains classifiers of pairs of vectors to recognise duplicate questions.
@@ -55,10 +55,8 @@ def evaluate(
         projection_map  Draws a map of labelled sentences, and computes how often neighbours have the same label.
         masked_lm       Computes the masked-language-model loss.
         mteb            Prints a table of the models' scores on tasks of MTEB.
+        geometry        Draws the spectra of several models in one picture, and tabulates their geometry.
         table           Shows one table of several results.
-        plot            Draws means of several results over seeds with 95 % intervals.
-        bootstrap       Shows the differences of two results, with 95 % intervals over the test examples.
-        ranking         Shows results by their mean score on the dev sets, the best of each group first.
         ensemble        Evaluates an ensemble of results.
         download        Downloads SentEval's data.
 
@@ -98,12 +96,6 @@ def evaluate(
             folder = Path(out).expanduser() / (folder.name if len(models) > 1 else "")
         elif run is not None and rules.name == "default":
             folder = run
-        facts = {
-            "path": name,
-            "vectors": options.get("encoder", {}).get("vectors"),
-            "pooling": options.get("pooling"),
-            "layers": options.get("layers"),
-        }
         try:
             poolings: list[Any] = [*rules.poolings] or [options.get("pooling")]
             encoders = {pooling: open_encoder(name, **{**options, "pooling": pooling}) for pooling in poolings}
@@ -111,7 +103,14 @@ def evaluate(
             scores = senteval.evaluate(
                 encoders if rules.poolings else encoder,
                 name=title,
-                model=facts | {"weights": encoder.weights},
+                model={
+                    "path": name,
+                    "vectors": options.get("encoder", {}).get("vectors"),
+                    "pooling": options.get("pooling"),
+                    "layers": options.get("layers"),
+                    "weights": encoder.weights,
+                    "postprocess": getattr(encoder, "fitted", None),
+                },
                 protocol=rules,
                 data=data or ROOT / "senteval",  # of `make senteval-data`
                 out=folder,
@@ -126,8 +125,6 @@ def evaluate(
             notes = [*scores.notes(), *missing, f"results: {folder / FILE}"]
             print(render(scores.table(), format, title=f"SentEval: {title} ({rules.name})", notes=notes))
             folders.append(folder)
-            if run is not None and (out is None or folder == run):
-                add_scores(run / EXPORT / "README.md", scores)
         except UserError as error:
             errors += error.errors
     if len(folders) > 1:

@@ -34,7 +34,9 @@ def show_objective(name: str, config: Mapping[str, Any], tokenizer: Path | None)
 def sample_examples(parts: Parts, task: str) -> list[Example]:
     """Returns an example of each class, at most SHOWN, sampled from a readable held-out unit."""
     objective, data, format = parts.objective.tasks[task], parts.task_data[task], parts.encoder.format
-    numbers, sizes = data.dev.indices, parts.store.lengths[:, 0] if data.lengths is None else data.lengths
+    numbers, sizes = data.dev.indices, data.lengths
+    if sizes is None:  # units without lengths are of the corpus
+        sizes = getattr(data.units, "lengths", parts.store.lengths)[:, 0]
     middle = abs(sizes[numbers].astype(int) - READABLE).argmin()
     chosen = numbers[:NEIGHBOURS] if data.contiguous else [numbers[middle]]
     units, texts = [data.units[int(i)] for i in chosen], token_texts(parts.encoder.tokenizer)
@@ -45,14 +47,13 @@ def sample_examples(parts: Parts, task: str) -> list[Example]:
         batch, sources = objective.collate(sampled, format), getattr(sampled[0], "sources", {})
         labels = {key: str(value.item()) for key, value in batch.numbers.items() if value.numel() == 1}
         unit, rows = texts(units[0]) if sources else [], []
-        blocks = {
-            id(block): (role, block) for role, block in batch.tokens.items() if not sources or role in sources
-        }
-        for role, block in blocks.values():
-            roles = " = ".join(name for name, other in batch.tokens.items() if other is block)
+        for role, block in batch.tokens.items():
+            equal = [name for name, other in batch.tokens.items() if block.ids.equal(other.ids)]
+            if role != equal[0] or (sources and role not in sources):
+                continue
             decoder = getattr(objective, "tokenizer", None) if role in objective.part_names else None
             names = token_texts(decoder) if decoder else texts
-            rows += show_rows(roles, block, names, format, unit=unit, sources=sources.get(role, ()))
+            rows += show_rows(" = ".join(equal), block, names, format, unit=unit, sources=sources.get(role, ()))
         examples.setdefault(str(labels), Example(unit, rows, labels))
         if not labels or len(examples) == SHOWN:
             break

@@ -53,7 +53,7 @@ def run(config: dict[str, Any], path: Path, components: Components) -> None:
                 return {}
             display.say(f"Evaluating {name} ...")
             with all_threads(world):
-                return dict(evaluation(encoder, parts.store.held_out_texts(), seed=settings.seed))
+                return dict(evaluation(encoder, parts.store.held_out_texts(), parts.source, settings.seed))
 
         # Plan
         batches = parts.batches("train", settings.seed)  # of all processes together
@@ -101,6 +101,8 @@ def run(config: dict[str, Any], path: Path, components: Components) -> None:
             scores["chance"] = {f"dev_{part}": value for part, value in objective.chance_levels(size).items()}
             scores["facts"] = {"weights": encoder.weights, "steps": step, "tokens seen": max(tokens, default=0)}
             scores["facts"] |= objective.facts()
+            if evaluation and evaluation.postprocess != "none":
+                scores["facts"]["postprocess"] = evaluation.postprocess
             write_json(quick, scores)
             encoder.save(path / "encoder", card=report.write_card(config, parts, scores, trainer))
             report.show_scores(display, config["names"], scores, path)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis import run_figure
-from analysis.held_out import quick_table, tabulate_scores
+from analysis.held_out import tabulate_scores
+from analysis.tables import render
 from encoders.card import model_card
 from experiments.budget import Plan
 from experiments.building import Parts
@@ -70,7 +71,8 @@ def write_card(config: Mapping[str, Any], parts: Parts, scores: Mapping[str, Any
 def show_scores(display: Display, names: Mapping[str, str], scores: Mapping[str, Any], folder: Path) -> None:
     """Prints the scores, and what can be done with the run."""
     title = f"{names['objective']} · {names['encoder']} · {names['corpus']}"
-    print(quick_table(scores, title=title, facts=scores["facts"]))
+    notes = " · ".join(f"{name}: {value}" for name, value in scores["facts"].items())
+    print(render(tabulate_scores(scores), title=title, notes=[notes]))
     if scores["facts"]["steps"]:
         display.fact("figure", str(run_figure.draw(folder)[0]))
     display.fact("encoder", f'encoders.load({str(folder / "encoder")!r}).encode(["A sentence."])')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,12 +16,13 @@ import experiments  # noqa: F401  # reports missing packages
 import pandas as pd
 from pydantic import Field
 
-from analysis.claims import decide
+from analysis.claims import decide, describe
 from analysis.model_names import Names
 from analysis.papers import CATALOGUE
 from analysis.papers.base import Options, Reproduction
 from analysis.plots import save
 from analysis.results import tidy
+from analysis.runs import read_runs, sum_costs
 from analysis.senteval.protocols import ProtocolName
 from analysis.tables import render
 from data.errors import UserError, reading
@@ -29,7 +31,7 @@ from data.ranges import Existing, Seed, Threads
 from data.sources.pairs import Inference
 from experiments.command import call_command
 from experiments.config import compose, override_key, quote, unknown
-from experiments.sweep import FLOPS, complete, find_senteval, override, print_runs
+from experiments.sweep import FLOPS, complete, find_senteval, override, print_runs, run_name
 
 
 def reproduce(
@@ -44,6 +46,7 @@ def reproduce(
     protocol: ProtocolName | None,
     vectors: Existing | None,
     nli: Annotated[Mapping[str, Any], Inference] | None,
+    models: Names | None,
     jobs: Threads | None,
     threads: Threads,
     runs: str,
@@ -61,14 +64,21 @@ def reproduce(
     """
     if list:
         for item in CATALOGUE.values():
-            counts = "/".join(str(len(item.runs(Options(budget=size)))) for size in item.sizes)
-            print(f"{item.id:<22} {counts:>7}  {item.title}")
+            if item.id.startswith(figure or ""):
+                counts = "/".join(str(len(item.runs(Options(budget=size)))) for size in item.sizes)
+                print(f"{item.id:<22} {counts:>7}  {item.title}")
+                if figure:
+                    for claim, basis in item.claims.items():
+                        print(f"- {claim}", *describe(basis), sep="\n    ")
+                    print(*item.notes, sep="\n")
         return
     if figure not in CATALOGUE:
         raise unknown("figure", str(figure), CATALOGUE, "no such figure: list=true shows all")
     item = CATALOGUE[figure]
     if budget not in item.sizes:
         raise UserError(f"{figure} has no runs of this size", key="budget")
+    if models and (item.draw or not item.scores):
+        raise UserError(f"{figure} is no table of SentEval scores", key="models")
     lengths = [text.partition("=")[2] for text in overrides if override_key(text) == FLOPS]
     with reading("number", FLOPS):
         flops = float(lengths[-1]) if lengths else None
@@ -80,6 +90,7 @@ def reproduce(
         nli=quote(nli) if nli else None,
         data=Path(data) if data else None,
         runs=Path(runs),
+        models=models or (),
     )
     planned = override(item.runs(options), overrides)
     senteval = None
@@ -92,30 +103,45 @@ def reproduce(
         return
     if item.needs and not data:
         raise UserError(f"{figure} needs {item.needs}", key="data")
-    frame = complete(planned, options.runs, senteval=senteval, jobs=jobs, threads=threads)
+    train = partial(complete, folder=options.runs, senteval=senteval, jobs=jobs, threads=threads)
+    scores = item.scores if senteval else item.quick
+    frame = train(planned)
     failed, notes = frame.attrs["failed"], [*item.notes]
     if planned:
         if frame.empty:
-            raise UserError("no run is finished and evaluated", key="runs")
+            text = "none is finished and evaluated (models that are not trained here need data=<SentEval folder>)"
+            raise UserError(text, key="runs")
+        while item.search:
+            wanted = override(item.search(tidy(frame, scores), options), overrides)
+            if not (new := [run for run in wanted if run not in planned]):
+                folders = (options.runs / run_name(run) for run in planned)
+                notes.append(f"Training: {sum_costs(read_runs(*folders))}.")
+                break
+            planned, added = planned + new, train(new)
+            frame, failed = pd.concat([frame, added], ignore_index=True), failed | added.attrs["failed"]
         starts, trained = (", ".join(filter(None, map(str, frame[name].unique()))) for name in ("weights", "seed"))
         origin = "quick evaluation on held-out text (data=<SentEval folder> gives SentEval's)"
         if senteval:
             origin = f"{len(senteval.tasks)} SentEval tasks, protocol {senteval.protocol}"
+        elif item.needs:
+            origin = item.needs
         counts = f"{len(frame)} of {len(planned)} rows; budget {budget}; weights {starts}; seeds {trained}"
         notes.insert(0, f"{counts}; scores: {origin}.")
-    if item.extend and senteval:
+        notes += [f"Missing: {name}: {line}" for name, line in failed.items()]
+    scored = senteval or item.needs
+    if item.extend and scored:
         frame = item.extend(frame, options)
     stem = Path(out, figure.replace("/", "-"))
     stem.parent.mkdir(parents=True, exist_ok=True)
     if item.draw:
-        scores = item.scores if senteval else item.quick
         long = item.long(frame, options) if item.long else tidy(frame, scores)
         quick = ", ".join(dict.fromkeys(scores.values()))
-        ylabel = item.ylabel if senteval or item.needs or not planned else f"{quick} on held-out text, %"
+        ylabel = item.ylabel if scored or not planned else f"{quick} on held-out text, %"
         printed = item.marks(frame) if senteval and item.printed else None
         picture = item.draw(long, title=item.title, ylabel=ylabel, note=" ".join(notes), printed=printed)
         save(picture, stem, long)
-        body = [f"![{item.title}]({stem.name}.png)", *explain(item, long)]
+        below = [render(item.table(long, options), "markdown")] if item.table else []
+        body = [f"![{item.title}]({stem.name}.png)", *below, *explain(item, long)]
     elif item.examples:
         from analysis.page import list_rows
         from experiments.examples import show_objective
@@ -124,8 +150,8 @@ def reproduce(
         body = tabulate(pd.concat(list_rows(show_objective(*pair, None)[0]) for pair in configs.items()), stem)
     else:
         body = tabulate(item.table(frame, options) if item.table else item.score_table(frame), stem)
-        if item.claims and senteval:
-            body += explain(item, tidy(frame, item.scores))
+        if item.claims and scored:
+            body += explain(item, item.compared(frame, options))
     with atomic_write(stem.with_suffix(".md")) as file:
         file.write("\n\n".join([f"# {item.title}", *body, *notes]) + "\n")
     print(f"{stem}.md")

@@ -99,7 +99,7 @@ def configuration(run: Run) -> dict[str, Any]:
 def override(runs: Sequence[Run], overrides: Sequence[str], reserved: Collection[str] = ()) -> list[Run]:
     """Returns ``runs`` with ``overrides``, each once; ``encoder=`` also replaces their labels of the axis "model".
 
-    A length of runs replaces all others, but ``budget.flops`` is scaled by a figure.
+    A length of runs replaces all others, but ``budget.flops`` is scaled by a figure, and none trains what is not.
 
     Raises:
         UserErrors: for keys that this command sets, those in ``reserved``, and those in which the runs differ.
@@ -114,8 +114,9 @@ def override(runs: Sequence[Run], overrides: Sequence[str], reserved: Collection
     unset = [f"{key}=null" for key in sorted(lengths - values.keys())] if lengths & values.keys() else []
 
     def change(run: Run) -> Run:
-        scaled = [text for text in run.overrides if override_key(text) == FLOPS and FLOPS in values]
-        texts = merge(merge(run.overrides, [*unset, *overrides]), scaled) if run.overrides else ()
+        scaled = FLOPS if FLOPS in values else ""
+        stay = [text for text in run.overrides if override_key(text) == scaled or text == "budget.steps=0"]
+        texts = merge(merge(run.overrides, [*unset, *overrides]), stay) if run.overrides else ()
         model = values.get("encoder") or run.labels.get("model", "")
         labels = {axis: model if axis == "model" else label for axis, label in run.labels.items()}
         return replace(run, labels=labels, overrides=tuple(texts), members=tuple(map(change, run.members)))

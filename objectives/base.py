@@ -1,7 +1,7 @@
 """Base class of all objectives.
 
 A subclass of ``Objective`` has a constructor (which sets ``batch_size``), ``part_names``, ``requirements``,
-``sample``, ``collate`` and ``loss``. It may override ``check_encoder``, ``task_data``, ``build``,
+``sample`` and ``loss``. It may override ``check_encoder``, ``task_data``, ``build``, ``collate``,
 ``chance_levels`` and ``facts``. docs/add-an-objective.md builds one step by step.
 """
 
@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 from data.batch import Batch
 from data.errors import UnfitError, rename_keys
 from data.sources.base import Part, Source
-from data.store import Selection, TokenTable
+from data.store import Selection, TokenTable, prepare
 from data.token_format import TokenFormat
 from encoders.base import Encoder
 
@@ -123,6 +124,9 @@ class Objective(nn.Module, ABC):
             ``compare.py`` do not reuse finished runs of older code.
         perplexities: loss parts whose held-out exponential is logged, too.
         own_sources: by task, the text of the tasks that do not use the run's corpus.
+        reads_targets: whether the encoder reads both texts of pairs that have no classes.
+        task: name of the only task.
+        contiguous, least: see ``TaskData``.
     """
 
     batch_size: int
@@ -131,6 +135,10 @@ class Objective(nn.Module, ABC):
     version: ClassVar[int] = 1
     perplexities: tuple[str, ...] = ()
     own_sources: Mapping[str, Source] = MappingProxyType({})
+    reads_targets: ClassVar[bool] = False
+    task: str = ""
+    contiguous: bool = False
+    least: int = 2
 
     # Required of every objective, in addition to a constructor
 
@@ -148,20 +156,19 @@ class Objective(nn.Module, ABC):
     def sample(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any:
         """Samples one example from one unit of ``task_data`` (by default content token ids, of shape (n,)).
 
-        The result depends on nothing but the arguments: all randomness comes from ``rng``. Its attribute
-        ``sources``, if it has one, is shown by ``compare.py``: by role, for each row the positions in the unit of
-        its tokens, without special tokens; -1 for tokens from elsewhere.
+        The result is a ``TokenExample``, or what ``collate`` takes instead. It depends on nothing but the
+        arguments: all randomness comes from ``rng``.
         """
-
-    @abstractmethod
-    def collate(self, examples: list[Any], format: TokenFormat) -> Batch:
-        """Joins examples into a batch, with rows in the order of ``examples``."""
 
     @abstractmethod
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         """Computes the loss of a micro-batch; called under the trainer's autocast."""
 
     # Optional
+
+    def collate(self, examples: list[Any], format: TokenFormat) -> Batch:
+        """Joins examples into a batch, with rows in the order of ``examples``."""
+        return Batch.join(examples, format.pad_id, self.task)
 
     def check_encoder(self, encoder: Encoder) -> None:
         """Refuses an encoder that this objective cannot train; called before any text is tokenised.
@@ -185,7 +192,7 @@ class Objective(nn.Module, ABC):
             corpus.store.select(part, min_tokens=required.min_tokens, different_tokens=required.different_tokens)
             for part in PARTS
         )
-        return {"": TaskData(corpus.store, train, dev)}
+        return {self.task: TaskData(corpus.store, train, dev, contiguous=self.contiguous, least=self.least)}
 
     def build(self, encoder: Encoder) -> None:
         """Adds heads and queues, whose sizes depend on ``encoder``: by default none.
@@ -204,19 +211,24 @@ class Objective(nn.Module, ABC):
         return {}
 
     def facts(self) -> dict[str, Any]:
-        """Returns properties to print beside the scores (negatives per anchor, say)."""
-        return {}
+        """Returns properties to print beside the scores (negatives per anchor): by default the synthetic tasks."""
+        synthetic = ", ".join(name for name, source in self.own_sources.items() if source.synthetic)
+        return {"synthetic": synthetic} if synthetic else {}
 
     # The same for all, or for all with one task
+
+    def name_parts(self, *values: Any) -> dict[str, Any]:
+        """Returns one value for each of ``part_names``, by name."""
+        return dict(zip(self.part_names, values, strict=True))
 
     @property
     def tasks(self) -> Mapping[str, Any]:
         """By name, what samples and collates each task's batches; each micro-batch comes from one of them."""
-        return {"": self}
+        return {self.task: self}
 
     def task_at(self, step: int, seed: int) -> str:
         """Returns the name of the task of micro-batch ``step``."""
-        return ""
+        return self.task
 
     def own_data(self) -> dict[str, dict[str, Any]]:
         """Returns descriptions of ``own_sources``, for model cards."""
@@ -231,7 +243,7 @@ class Objective(nn.Module, ABC):
         seen: set[int] = set()
         for name, source in self.own_sources.items():
             with task_keys(name):
-                for text in source.texts(None if source.classes else 0):
+                for text in source.texts(None if source.classes or self.reads_targets else 0):
                     if (digest := hash(text)) not in seen:
                         if len(seen) < REMEMBERED:
                             seen.add(digest)
@@ -239,7 +251,8 @@ class Objective(nn.Module, ABC):
 
     def texts_key(self) -> str:
         """Returns a fingerprint of ``texts``; "" if there are none."""
-        return " ".join(f"once {key}" for _, key in self._ask_sources("texts_key"))
+        once = "both once" if self.reads_targets else "once"
+        return " ".join(f"{once} {key}" for _, key in self._ask_sources("texts_key"))
 
     def _ask_sources(self, question: str) -> Iterator[tuple[str, Any]]:
         for name, source in self.own_sources.items():
@@ -274,8 +287,11 @@ class Multitask(Objective):
 
     Args:
         tasks: by name, which is the ``Batch.task`` of their batches: modules with ``batch_size``, ``part_names``,
-            ``sample``, ``collate``, ``build`` and ``loss``.
+            ``task_data``, ``sample``, ``collate``, ``build`` and ``loss``.
     """
+
+    sample: Any = None  # each task samples and collates its own examples
+    collate: Any = None
 
     def __init__(self, tasks: Mapping[str, nn.Module]) -> None:
         super().__init__()
@@ -289,13 +305,8 @@ class Multitask(Objective):
     def part_names(self) -> tuple[str, ...]:
         return tuple(name for task in self.tasks.values() for name in task.part_names)
 
-    def sample(self, *_: Any) -> Any:
-        """Always raises TypeError: each of ``tasks`` samples and collates its own examples."""
-        raise TypeError("Each task samples and collates its own examples.")
-
-    def collate(self, *_: Any) -> Any:
-        """Always raises TypeError."""
-        return self.sample()
+    def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
+        return {name: data for task in self.tasks.values() for name, data in task.task_data(corpus).items()}
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         return self.tasks[batch.task].loss(encoder, batch)
@@ -303,6 +314,30 @@ class Multitask(Objective):
     def build(self, encoder: Encoder) -> None:
         for task in self.tasks.values():
             task.build(encoder)
+
+
+def open_pairs(
+    source: Source, corpus: Corpus, task: str, second: Any = None
+) -> tuple[TokenTable, Selection, Selection, str]:
+    """Tokenises the pairs of ``source``, the second texts by the tokenizer ``second`` (None: the encoder's).
+
+    Returns:
+        The pairs, the selections of both parts, and the configuration key of the source.
+
+    Raises:
+        UserError: if there are none, or they cannot be read.
+    """
+    setting = "objective.synthetic_pairs" if source.synthetic else f"objective.{task}"
+    store = prepare(
+        source,
+        corpus.tokenizer,
+        second=second,
+        cache=corpus.cache / "stores",
+        progress=partial(corpus.progress, task),
+    )
+    with rename_keys(corpus=setting):
+        train, dev = map(store.select, PARTS)
+    return store, train, dev, setting
 
 
 def task_keys(task: str) -> AbstractContextManager[None]:

@@ -19,12 +19,12 @@ as parts of real sentences are rarely equal.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import numpy as np
-import torch
 
-from data.batch import Batch, Tokens
+from data.batch import Batch, TokenExample, Tokens
 from data.errors import UserError
 from data.ranges import Proportion, Size, Width
 from data.token_format import TokenFormat
@@ -38,7 +38,15 @@ from objectives.gather import gather_rows
 
 TaskName = Literal["D", "P", "I", "R", "C", "N"]
 NoiseName = Literal["unigram", "uniform"]
-PAIRS = ("C", "N")
+# Tasks that divide a sentence, and those that perturb it; I and R need noise.
+PAIRS = {"C": perturbations.split_in_two, "N": perturbations.part_at_random}
+PERTURBATIONS: dict[str, Callable[..., Perturbed]] = {
+    "D": perturbations.delete,
+    "P": perturbations.permute,
+    "I": perturbations.insert,
+    "R": perturbations.replace,
+}
+NOISY = ("I", "R")
 HALVES = ("first", "second")
 
 CITATION = """@misc{brahma-2018-conssent,
@@ -49,20 +57,6 @@ CITATION = """@misc{brahma-2018-conssent,
   archivePrefix = {arXiv},
   primaryClass = {cs.CL}
 }"""
-
-
-class Example(NamedTuple):
-    """Token ids of a sentence (D, P, I, R) or of its two parts (C, N), special tokens included.
-
-    Attributes:
-        rows: by role, of shapes (T,).
-        consistent: whether the sentence is unperturbed.
-        sources: positions in the sentence of the tokens of each role.
-    """
-
-    rows: dict[str, np.ndarray]
-    consistent: bool
-    sources: dict[str, list[np.ndarray]]
 
 
 class ConsSent(Objective):
@@ -117,6 +111,7 @@ class ConsSent(Objective):
         self.noise_kind: NoiseName = noise
         self.nonlinearity: Nonlinearity = nonlinearity
         self.classifier_width = classifier_width
+        self.least = k if task in PAIRS else 2
         if task not in ("D", "I", "R") and k < 2:
             raise UserError(f"must be at least 2 for task {task}", key="objective.k")
         if task in PAIRS and k > batch_size:
@@ -132,12 +127,11 @@ class ConsSent(Objective):
         permutes = self.task == "P"
         return Requirements("sentence", fewest, different_tokens=permutes, word_order=permutes)
 
-    def task_data(self, corpus: Corpus) -> dict[str, TaskData]:
+    def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
         """Returns the usable sentences; counts the tokens of all of the training part (I, R)."""
-        if self.task in ("I", "R"):
+        if self.task in NOISY:
             self.counts = corpus.store.token_counts(corpus.store.select("train").indices)
-        least = self.k if self.task in PAIRS else 2
-        return {name: data._replace(least=least) for name, data in super().task_data(corpus).items()}
+        return super().task_data(corpus)
 
     def build(self, encoder: Encoder) -> None:
         """Adds the classifier (D, P, I, R), and the distribution of inserted and replacing tokens (I, R)."""
@@ -145,64 +139,50 @@ class ConsSent(Objective):
             self.classifier = Classifier(
                 encoder.dimension, width=self.classifier_width, nonlinearity=self.nonlinearity
             )
-        if self.task in ("I", "R"):
+        if self.task in NOISY:
             weights = self.counts if self.noise_kind == "unigram" else np.ones_like(self.counts)
             self.noise = Noise(weights, encoder.format.special_ids)
 
     # Examples
 
-    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:
+    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> TokenExample:
         """Perturbs a sentence, or leaves it as it is (D, P, I, R); divides it into two parts (C, N)."""
         # Cut, such that inserted tokens fit as well.
         tokens = unit[: format.max_content - (self.k if self.task == "I" else 0)]
         consistent = self.task not in PAIRS and bool(rng.random() < self.consistent)
         views: dict[str, Perturbed]
         if self.task in PAIRS:
-            divide = perturbations.split_in_two if self.task == "C" else perturbations.part_at_random
-            views = dict(zip(HALVES, divide(tokens, rng), strict=True))
+            views = dict(zip(HALVES, PAIRS[self.task](tokens, rng), strict=True))
         elif consistent:
-            views = {"sequence": Perturbed(tokens, np.arange(len(tokens)))}
-        elif self.task in ("D", "P"):
-            change = perturbations.delete if self.task == "D" else perturbations.permute
-            views = {"sequence": change(tokens, self.k, rng)}
+            views = {"sequence": perturbations.select(tokens, np.arange(len(tokens)))}
         else:
-            fill = perturbations.insert if self.task == "I" else perturbations.replace
-            views = {"sequence": fill(tokens, self.k, rng, self.noise)}
-        return Example(
-            {role: format.wrap(view.tokens) for role, view in views.items()},
-            consistent,
-            {role: [view.sources] for role, view in views.items()},
+            noise = [self.noise] if self.task in NOISY else []
+            views = {"sequence": PERTURBATIONS[self.task](tokens, self.k, rng, *noise)}
+        return TokenExample(
+            {role: [format.wrap(view.tokens)] for role, view in views.items()},
+            {} if self.task in PAIRS else {"consistent": int(consistent)},
+            sources={role: [view.sources] for role, view in views.items()},
         )
-
-    def collate(self, examples: list[Example], format: TokenFormat) -> Batch:
-        tokens = {
-            role: Tokens.pad([example.rows[role] for example in examples], format.pad_id)
-            for role in examples[0].rows
-        }
-        classes = torch.tensor([example.consistent for example in examples], dtype=torch.int64)
-        numbers = {} if self.task in PAIRS else {"consistent": classes}
-        return Batch(tokens, numbers, size=len(examples), task=self.task)
 
     # Loss
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         if self.task in PAIRS:
-            first, second = (batch.tokens[name] for name in HALVES)
-            vectors = encoder.vectors(Tokens.cat([first, second], encoder.format.pad_id))  # (2B, D)
-            firsts, seconds = (gather_rows(at_least_float32(half)) for half in vectors.split(len(first)))
+            vectors = encoder.vectors(Tokens.cat(batch.tokens.values(), encoder.format.pad_id))  # (2B, D)
+            firsts, seconds = (gather_rows(at_least_float32(half)) for half in vectors.chunk(2))
             total, accuracy = choose_first(in_batch_scores(firsts, seconds, self.k))
             mean = total.detach()
         else:
             scores = self.classifier(encoder.vectors(batch.tokens["sequence"]))  # (B, 2)
             total, mean, accuracy = classification_loss(scores, batch.numbers["consistent"])
-        return Loss(total, dict(zip(self.part_names, (mean, accuracy), strict=True)))
+        return Loss(total, self.name_parts(mean, accuracy))
 
     # Reports
 
     def chance_levels(self, size: int) -> dict[str, float]:
         shares = [1 / self.k] * self.k if self.task in PAIRS else [self.consistent, 1 - self.consistent]
         loss = -sum(share * math.log(share) for share in shares)
-        return dict(zip(self.part_names, (loss, max(shares)), strict=True))
+        return self.name_parts(loss, max(shares))
 
     def facts(self) -> dict[str, Any]:
         """Returns the task as the paper writes it and, for C and N, the number of negatives."""

@@ -27,7 +27,7 @@ from data.batch import Batch
 from data.ranges import AtLeast2, Proportion, Size, Width
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
-from objectives.base import Corpus, Loss, Multitask, Requirements, TaskData
+from objectives.base import Loss, Multitask, Requirements
 from objectives.classifiers import Nonlinearity
 from objectives.conssent import CITATION, PAIRS, ConsSent, NoiseName, TaskName
 
@@ -83,9 +83,6 @@ class ConsSentMT(Multitask):
         """Requirements on a sentence that all tasks can use; each task has requirements of its own."""
         fewest = max(task.requirements.min_tokens for task in self.tasks.values())
         return Requirements(unit="sentence", min_tokens=fewest, different_tokens=True, encoders=2, word_order=True)
-
-    def task_data(self, corpus: Corpus) -> dict[str, TaskData]:
-        return {name: task.task_data(corpus)[""] for name, task in self.tasks.items()}
 
     def build(self, encoder: Encoder) -> None:
         for name, task in self.tasks.items():

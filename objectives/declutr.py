@@ -19,26 +19,23 @@ Where the paper leaves a choice open:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
-from data.batch import IGNORE, Batch, Tokens, to_device
+from data.batch import IGNORE, Batch, TokenExample, Tokens
 from data.errors import UserError
-from data.grouping import length_chunks, length_groups
 from data.ranges import Positive, Proportion, Size, SizeOrZero, Weight
 from data.token_format import TokenFormat
 from data.views.masking import mask_tokens
-from data.views.spans import Placement, Span, SpanSampler, Strategy
+from data.views.spans import Placement, SpanSampler, Strategy
 from encoders.base import Encoder
-from encoders.kernels import autocast_dtype
 from objectives import masked_lm
 from objectives.base import Loss, Objective, Requirements
+from objectives.caching import embed_in_groups
 from objectives.functional import Reduction, at_least_float32, nt_xent
 from objectives.gather import gather_rows, global_mean
 from objectives.masked_lm import masked_lm_sum
@@ -55,28 +52,6 @@ CITATION = """@inproceedings{giorgi-etal-2021-declutr,
 
 # Parameters (alpha, beta) of a beta distribution.
 Beta = Annotated[Sequence[Annotated[float, Field(gt=0, le=1e6)]], Field(min_length=2, max_length=2)]
-
-
-class Example(NamedTuple):
-    """Token ids of the spans of one document, special tokens included.
-
-    Attributes:
-        anchors: A rows of shape (T,), masked for MLM.
-        labels: for each anchor the token ids to predict, ``IGNORE`` elsewhere, of shape (T,); None without MLM.
-        positives: A * P rows, anchor by anchor; none without a contrastive loss.
-        spans: those of the anchors and of the positives in the document.
-    """
-
-    anchors: list[np.ndarray]
-    labels: list[np.ndarray] | None
-    positives: list[np.ndarray]
-    spans: tuple[list[Span], list[Span]]
-
-    @property
-    def sources(self) -> dict[str, list[np.ndarray]]:
-        """Positions of the tokens in the document, by role."""
-        roles = zip(("anchor", "positive"), self.spans, strict=True)
-        return {role: [np.arange(*span) for span in spans] for role, spans in roles}
 
 
 class Declutr(Objective):
@@ -218,96 +193,52 @@ class Declutr(Objective):
 
     # Examples
 
-    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:
+    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> TokenExample:
+        """Returns A anchors, masked for MLM, and A * P positives, anchor by anchor (with a contrastive loss)."""
         anchors, positives = self.sampler.draw(len(unit), rng)
-        # Cut before masking; ``wrap`` cuts the positives.
-        contents = [unit[start:end][: format.max_content] for start, end in anchors]
-        labels = None
-        if self.mlm_weight:
-            masked = [mask_tokens(content, format, self.mlm_probability, rng) for content in contents]
-            contents = [content for content, _ in masked]
-            special = len(format.prefix), len(format.suffix)
-            labels = [np.pad(label, special, constant_values=IGNORE) for _, label in masked]
-        spans = [span for group in positives for span in group] if self.contrastive_weight else []
-        return Example(
-            [format.wrap(content) for content in contents],
-            labels,
-            [format.wrap(unit[start:end]) for start, end in spans],
-            (anchors, spans),
-        )
-
-    def collate(self, examples: list[Example], format: TokenFormat) -> Batch:
-        tokens = {
-            "anchor": Tokens.pad(
-                [row for example in examples for row in example.anchors],
-                format.pad_id,
-                labels=[row for example in examples for row in example.labels or []] if self.mlm_weight else None,
-            )
-        }
+        spans = {"anchor": anchors}
         if self.contrastive_weight:
-            tokens["positive"] = Tokens.pad(
-                [row for example in examples for row in example.positives], format.pad_id
-            )
-        return Batch(tokens, size=len(examples))
+            spans["positive"] = [span for group in positives for span in group]
+        most = format.max_content  # cut before masking; ``wrap`` would cut after it
+        rows = {role: [unit[start:end][:most] for start, end in drawn] for role, drawn in spans.items()}
+        labels = {}
+        if self.mlm_weight:
+            masked = [mask_tokens(content, format, self.mlm_probability, rng) for content in rows["anchor"]]
+            rows["anchor"] = [content for content, _ in masked]
+            special = len(format.prefix), len(format.suffix)
+            labels["anchor"] = [np.pad(label, special, constant_values=IGNORE) for _, label in masked]
+        return TokenExample(
+            {role: [*map(format.wrap, contents)] for role, contents in rows.items()},
+            labels=labels,
+            sources={role: [np.arange(*span) for span in drawn] for role, drawn in spans.items()},
+        )
 
     # Loss
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        anchors, positives = batch.tokens["anchor"], batch.tokens.get("positive")
+        def embed(tokens: Tokens) -> tuple[Tensor, ...]:
+            encoding = encoder(tokens)
+            sentence = encoding.sentence if self.head is None else self.head(encoding.sentence)
+            mlm = [] if tokens.labels is None else [masked_lm_sum(encoder, encoding.states, tokens.labels)]
+            return sentence, *mlm
+
+        anchors = batch.tokens["anchor"]
         # ``cat`` gives positives IGNORE labels, so that they add nothing to the MLM loss.
-        spans = anchors if positives is None else Tokens.cat([anchors, positives], encoder.format.pad_id)
-        vectors, mlm_sum = self._embed(encoder, spans)
+        spans = Tokens.cat(batch.tokens.values(), encoder.format.pad_id)
+        groups = 1 if encoder.packs(spans) else self.length_groups
+        vectors, *sums = embed_in_groups(embed, spans, chunk=self.cache_chunk, groups=groups)
         parts: dict[str, Tensor] = {}
         counts: dict[str, Tensor] = {}
         total = vectors.new_zeros((), dtype=torch.float32)
-        if positives is not None:
+        if self.contrastive_weight:
             contrastive = self._contrastive(vectors[: len(anchors)], vectors[len(anchors) :])
             parts["contrastive"] = contrastive.detach()
             total = total + self.contrastive_weight * contrastive
         if anchors.labels is not None:
             selected = int((anchors.labels != IGNORE).sum())
-            mlm, parts["mlm"], counts["mlm"] = global_mean(mlm_sum, selected)
+            mlm, parts["mlm"], counts["mlm"] = global_mean(sums[0], selected)
             total = total + self.mlm_weight * mlm
         return Loss(total, parts, counts)
-
-    def _embed(self, encoder: Encoder, spans: Tokens) -> tuple[Tensor, Tensor]:
-        """Computes the vectors of ``spans`` and the sum of their MLM losses.
-
-        The encoder runs over sub-batches of spans of similar length. With ``cache_chunk`` their activations are
-        dropped and recomputed in the backward pass. (Checkpointing a function that returns only vectors is
-        gradient caching: only its inputs, its vectors and the random state are kept.)
-
-        Returns:
-            Vectors of shape (B, D), in the order of ``spans`` and projected if there is a head, and a scalar.
-        """
-
-        # Tensors one by one: checkpoint saves the random state of the devices of its tensor arguments only.
-        def run(*fields: Any) -> tuple[Tensor, Tensor]:
-            tokens = Tokens(*fields)
-            with nullcontext() if self.cache_chunk is None else _without_cast_cache(tokens.ids.device):
-                encoding = encoder(tokens)
-                sentence = encoding.sentence if self.head is None else self.head(encoding.sentence)
-                if tokens.labels is None:
-                    return sentence, sentence.new_zeros((), dtype=torch.float32)
-                return sentence, masked_lm_sum(encoder, encoding.states, tokens.labels)
-
-        lengths = spans.lengths.numpy()
-        if self.cache_chunk is None:
-            groups = length_groups(lengths, 1 if encoder.packs(spans) else self.length_groups)
-        else:
-            groups = length_chunks(lengths, self.cache_chunk)
-        vectors, sums = [], []
-        for rows in groups:
-            part = spans.rows(torch.from_numpy(rows))
-            inputs = part.ids, part.mask, part.lengths, part.labels, part.type_ids
-            if self.cache_chunk is not None and torch.is_grad_enabled():
-                vector, mlm_sum = checkpoint(run, *inputs, use_reentrant=False)
-            else:
-                vector, mlm_sum = run(*inputs)
-            vectors.append(vector)
-            sums.append(mlm_sum)
-        original = to_device(torch.from_numpy(np.argsort(np.concatenate(groups))), spans.ids.device)
-        return torch.cat(vectors)[original], torch.stack(sums).sum()
 
     def _contrastive(self, anchors: Tensor, positives: Tensor) -> Tensor:
         """Computes NT-Xent over the anchors and mean positives of all processes.
@@ -338,12 +269,3 @@ class Declutr(Objective):
     def facts(self) -> dict[str, Any]:
         pairs = self.batch_size * self.sampler.anchors_per_document
         return {"negatives per anchor": (2 * pairs - 2 + self.memory_bank) if self.contrastive_weight else 0}
-
-
-def _without_cast_cache(device: torch.device) -> AbstractContextManager[None]:
-    """Returns the autocast in force, if any, without its cache of the weights' half-precision copies.
-
-    A cached copy would sum the gradients of all chunks in half precision, which loses those of the later ones.
-    """
-    dtype = autocast_dtype(device)
-    return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype, cache_enabled=False)

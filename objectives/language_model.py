@@ -13,13 +13,11 @@ paper gives only the sizes. Our choices:
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from torch import nn
 
-from data.batch import IGNORE, Batch, Tokens
+from data.batch import IGNORE, Batch, TokenExample, Tokens
 from data.errors import UnfitError
 from data.ranges import Size
 from data.token_format import TokenFormat
@@ -31,13 +29,6 @@ from objectives.gather import global_mean
 from objectives.masked_lm import labelled
 
 NO_CHANGE = 1e-5  # largest change of a state, relative to the largest state, that may be rounding
-
-
-class Example(NamedTuple):
-    """Token ids of a sentence and, for each of them, the next one or ``IGNORE``; both of shape (T,)."""
-
-    tokens: np.ndarray
-    following: np.ndarray
 
 
 class LanguageModel(Objective):
@@ -75,21 +66,17 @@ class LanguageModel(Objective):
         """Adds the output layer."""
         self.output = nn.Linear(encoder.state_dimension, encoder.format.vocab_size + 1)
 
-    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:
-        """Returns the sentence with the next token of each token; nothing is random."""
+    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> TokenExample:
+        """Returns the sentence, labelled with the next token of each token; nothing is random."""
         tokens = format.wrap(unit)
         following = np.append(tokens[1:], IGNORE if format.suffix else format.vocab_size)
         if len(unit) > format.max_content:
             following[len(format.prefix) + format.max_content - 1] = unit[format.max_content]
-        return Example(tokens, following)
-
-    def collate(self, examples: list[Example], format: TokenFormat) -> Batch:
-        tokens, following = zip(*examples, strict=True)
-        return Batch({"sentence": Tokens.pad(tokens, format.pad_id, following)}, size=len(examples))
+        return TokenExample({"sentence": [tokens]}, labels={"sentence": [following]})
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         sentences = batch.tokens["sentence"]
-        assert sentences.labels is not None, "collate gives them"
+        assert sentences.labels is not None, "sample gives them"
         states, wanted = labelled(encoder(sentences).states, sentences.labels)
         total, mean, count = global_mean(cross_entropy_sum(self.output, states, wanted, CHUNK), len(wanted))
         return Loss(total, {"lm": mean}, {"lm": count})

@@ -17,21 +17,20 @@ are skipped: those before and after such a sentence are neighbours.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from data.batch import Batch, Tokens
+from data.batch import Batch, TokenExample
 from data.errors import UserError
 from data.ranges import Size
 from data.token_format import TokenFormat
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
 from encoders.kernels import without_autocast
-from objectives.base import Corpus, Loss, Objective, Requirements, TaskData
+from objectives.base import Loss, Objective, Requirements
 from objectives.functional import at_least_float32
 from objectives.gather import gather_rows
 
@@ -84,6 +83,7 @@ class QuickThoughts(Objective):
     )
     part_names = ("neighbour", "neighbour_accuracy")
     requirements = Requirements(unit="sentence", encoders=2)
+    contiguous = True
 
     def __init__(self, *, batch_size: Size = 400, window: Size = 1) -> None:
         super().__init__()
@@ -93,18 +93,9 @@ class QuickThoughts(Objective):
         if batch_size < self.least:
             raise UserError(f"at least {self.least} with window={window}", key="objective.batch_size")
 
-    def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
-        """Returns the sentences of the corpus, in batches of consecutive ones."""
-        result = super().task_data(corpus).items()
-        return {name: data._replace(contiguous=True, least=self.least) for name, data in result}
-
-    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
-        """Returns the token ids of the sentence, of shape (T,); nothing is random."""
-        return format.wrap(unit)
-
-    def collate(self, examples: list[np.ndarray], format: TokenFormat) -> Batch:
-        block = Tokens.pad(examples, format.pad_id)
-        return Batch(dict.fromkeys(READERS, block), size=len(examples))  # read by both encoders, counted twice
+    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> TokenExample:
+        """Returns the sentence, which both encoders read; nothing is random."""
+        return TokenExample({reader: [format.wrap(unit)] for reader in READERS})
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         assert isinstance(encoder, Concatenated), "the experiment builds requirements.encoders of them"
@@ -113,12 +104,12 @@ class QuickThoughts(Objective):
             for name, member in zip(READERS, encoder.members, strict=True)
         )
         loss, right = choose_neighbours(sources, candidates, self.window)
-        return Loss(loss, dict(zip(self.part_names, (loss.detach(), right), strict=True)))
+        return Loss(loss, self.name_parts(loss.detach(), right))
 
     def chance_levels(self, size: int) -> dict[str, float]:
         window = self.window
         near = 2 * window - window * (window + 1) / size  # neighbours on average: there are fewer at both ends
-        return dict(zip(self.part_names, (math.log(size - 1), near / (size - 1)), strict=True))
+        return self.name_parts(math.log(size - 1), near / (size - 1))
 
     def facts(self) -> dict[str, Any]:
         return {"negatives per anchor": self.batch_size - self.least + 1}

@@ -17,13 +17,12 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
-from data.batch import IGNORE, Batch, Tokens
+from data.batch import IGNORE, Batch, TokenExample
 from data.ranges import AtLeast8, Proportion, Share, Size, Weight
 from data.sources.base import Part
 from data.store import Selection, TokenTable
@@ -31,19 +30,10 @@ from data.token_format import TokenFormat
 from data.views.masking import mask_tokens
 from data.views.segments import Place, RunningText, SegmentPair
 from encoders.base import Encoder
-from objectives.base import Corpus, Loss, Objective, Requirements, TaskData
+from objectives.base import PARTS, Corpus, Loss, Objective, Requirements, TaskData
 from objectives.classifiers import classification_loss
 from objectives.gather import global_mean
 from objectives.masked_lm import masked_lm_sum
-
-
-class Example(NamedTuple):
-    """Token ids, segment ids and (with MLM) labels of a pair, all of shape (T,), and the class to predict."""
-
-    ids: np.ndarray
-    type_ids: np.ndarray
-    labels: np.ndarray | None
-    follows: bool
 
 
 class SegmentPairs(Objective):
@@ -99,7 +89,7 @@ class SegmentPairs(Objective):
 
     def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
         tokens = min(self.max_length, corpus.tokenizer.model_max_length)
-        train, dev = (self.places(corpus.store, part, tokens) for part in ("train", "dev"))
+        train, dev = (self.places(corpus.store, part, tokens) for part in PARTS)
         text = RunningText(corpus.store, corpus.store.documents, train.indices, dev.indices)
         return {"": TaskData(text, train, dev)}
 
@@ -108,32 +98,21 @@ class SegmentPairs(Objective):
         encoder.add_pooler()
         self.head = nn.Linear(encoder.state_dimension, 2)
 
-    def _room(self, format: TokenFormat) -> int:
-        """Returns the most content tokens of a pair."""
-        return min(self.max_length - format.max_length, 0) + format.max_pair
-
     # Examples
 
-    def sample(self, unit: Place, format: TokenFormat, rng: np.random.Generator) -> Example:
-        first, second, follows = self.pair(unit, self._room(format), rng)
-        if not self.mlm_weight:
-            return Example(*format.wrap_pair(first, second), None, follows)
-        content = np.concatenate([first, second])
-        hidden, labels = mask_tokens(content, format, self.mlm_probability, rng)
-        ids, type_ids = format.wrap_pair(*np.split(hidden, [len(first)]))
-        special = [len(each) for each in (format.prefix, format.middle, format.suffix)]
-        labels = np.insert(labels, np.repeat([0, len(first), len(labels)], special), IGNORE)
-        return Example(ids, type_ids, labels, follows)
-
-    def collate(self, examples: list[Example], format: TokenFormat) -> Batch:
-        pairs = Tokens.pad(
-            [example.ids for example in examples],
-            format.pad_id,
-            labels=[example.labels for example in examples if example.labels is not None] or None,
-            type_ids=[example.type_ids for example in examples],
-        )
-        follows = torch.tensor([example.follows for example in examples], dtype=torch.int64)
-        return Batch({"pair": pairs}, {"follows": follows}, size=len(examples))
+    def sample(self, unit: Place, format: TokenFormat, rng: np.random.Generator) -> TokenExample:
+        room = min(self.max_length - format.max_length, 0) + format.max_pair  # most content tokens of a pair
+        first, second, follows = self.pair(unit, room, rng)
+        labels = {}
+        if self.mlm_weight:
+            content = np.concatenate([first, second])
+            hidden, selected = mask_tokens(content, format, self.mlm_probability, rng)
+            special = [len(each) for each in (format.prefix, format.middle, format.suffix)]
+            places = np.repeat([0, len(first), len(content)], special)
+            labels = {"pair": [np.insert(selected, places, IGNORE)]}
+            first, second = np.split(hidden, [len(first)])
+        ids, type_ids = format.wrap_pair(first, second)
+        return TokenExample({"pair": [ids]}, {"follows": int(follows)}, labels, {"pair": [type_ids]})
 
     # Loss
 

@@ -16,11 +16,10 @@ Wang, Reimers and Gurevych (2021), section 3, and where this implementation goes
 from __future__ import annotations
 
 import contextlib
-from typing import NamedTuple
 
 import numpy as np
 
-from data.batch import IGNORE, Batch, Tokens
+from data.batch import IGNORE, Batch, TokenExample
 from data.errors import UnfitError
 from data.ranges import Below1, Size, Width
 from data.token_format import TokenFormat
@@ -41,14 +40,6 @@ CITATION = """@inproceedings{wang-etal-2021-tsdae,
   year = {2021},
   pages = {671--688}
 }"""
-
-
-class Example(NamedTuple):
-    """Token ids of the input and of the sentence to reconstruct, with special tokens, of shapes (T,) and (U,)."""
-
-    noisy: np.ndarray
-    target: np.ndarray
-    sources: dict[str, list[np.ndarray]]  # positions in the sentence of the input's tokens
 
 
 class TSDAE(Objective):
@@ -107,30 +98,25 @@ class TSDAE(Objective):
             dropout=self.dropout,
         )
 
-    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:
+    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> TokenExample:
         content = unit[: format.max_content].astype(np.int64)
         noisy = words.delete_words(content, self.begins, self.deleted, rng)
         target = format.wrap(content)
         if isinstance(self.decoder, Decoder):
             # It has special tokens of its own, whose ids come before those of the encoder's vocabulary.
             target = np.concatenate([[START], content + len(SPECIAL), [END]])
-        return Example(format.wrap(noisy.tokens), target, {"noisy": [noisy.sources]})
-
-    def collate(self, examples: list[Example], format: TokenFormat) -> Batch:
-        targets = [example.target for example in examples]
-        following = [np.append(target[1:], IGNORE) for target in targets]
-        tokens = {
-            "noisy": Tokens.pad([example.noisy for example in examples], format.pad_id),
-            "target": Tokens.pad(targets, format.pad_id, labels=following),
-        }
-        return Batch(tokens, size=len(examples))
+        return TokenExample(
+            {"noisy": [format.wrap(noisy.tokens)], "target": [target]},
+            labels={"target": [np.append(target[1:], IGNORE)]},
+            sources={"noisy": [noisy.sources]},
+        )
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         vectors, targets = encoder.vectors(batch.tokens["noisy"]), batch.tokens["target"]
         if isinstance(self.decoder, Decoder):
             total, count = self.decoder.loss(vectors, targets)
         else:
-            assert targets.labels is not None, "collate gives them"
+            assert targets.labels is not None, "sample gives them"
             total = masked_lm_sum(encoder, self.decoder.states(encoder, vectors, targets), targets.labels)
             count = int((targets.labels != IGNORE).sum())
         total, mean, everywhere = global_mean(total, count)

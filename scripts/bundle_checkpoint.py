@@ -20,17 +20,14 @@ MACHINE = ("cache", "run_dir", "resume", "device")  # keys that differ from mach
 sys.path.insert(0, str(ROOT))
 
 import encoders  # noqa: E402
-from encoders.card import with_section  # noqa: E402
 
 run, folder = map(Path, sys.argv[1:])
 config = yaml.safe_load((run / "config.yaml").read_text())
 encoder = encoders.load(run / "encoder")
 encoder.origin = f"{config['names']['origin']}, then {config['names']['objective']}"
-card = with_section(
-    (run / "encoder" / "README.md").read_text(),
-    "Precision",
-    "The file has half precision; as float32 (`dtype` of other libraries) it is quicker on a CPU.",
-)
+precision = "The file has half precision; as float32 (`dtype` of other libraries) it is quicker on a CPU."
+before, use, after = (run / "encoder" / "README.md").read_text().partition("## Use\n")
+card = f"{before}## Precision\n\n{precision}\n\n{use}{after}"
 encoder.half().save(folder, card=card)
 recipe = {key: value for key, value in config.items() if key not in MACHINE}
 (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))

@@ -25,11 +25,6 @@ settings.register_profile("any machine", deadline=None, derandomize=True, suppre
 settings.load_profile("any machine")
 
 
-def pytest_make_parametrize_id(val: object) -> str | None:
-    """Shortens bytes in test ids: archives hold the time, but all xdist processes must collect the same ids."""
-    return "bytes" if isinstance(val, bytes) else None
-
-
 @pytest.fixture
 def in_a_small_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes to a folder with two small files, so that "." as a corpus does not search the whole checkout."""

@@ -43,11 +43,10 @@ class Repository:
 
 
 class Request(NamedTuple):
-    """A request to the server; ``token`` is None where the header is absent."""
+    """A request to the server."""
 
     method: str
     path: str
-    token: str | None
 
 
 class Hub:
@@ -117,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ") or None
         path = urlsplit(self.path).path
-        self.hub.requests.append(Request(self.command, path, token))
+        self.hub.requests.append(Request(self.command, path))
         try:
             if self.hub.status is not None:
                 raise Refusal(self.hub.status)

@@ -109,15 +109,6 @@ def test_help_names_the_new_objective_and_encoder(tree: Path) -> None:
     assert all(re.search(rf"^# {group}: .*\bmine\b", shown, re.M) for group in GROUPS), shown
 
 
-def test_the_files_on_the_pages_pass_the_lint(tree: Path) -> None:
-    files = [name for name, _ in FILES if name.endswith(".py")]
-    for command in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, *files], cwd=tree, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_command_on_the_page_trains(group: str, tree: Path) -> None:

@@ -12,10 +12,8 @@ layers included, as TF32 is off). In bf16, with 8 significant bits, a loss may d
 from __future__ import annotations
 
 import copy
-import math
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -32,7 +30,6 @@ from data.batch import Batch
 from encoders.base import Encoder
 from encoders.kernels import Precision, float32_products
 from experiments import checkpoint
-from experiments.optimizer import AdamW
 from objectives.base import Objective
 from objectives.declutr import Declutr
 from tests.analysis.senteval.classifiers.test_retrieval import captioned
@@ -173,36 +170,6 @@ def test_retrieval_equals_that_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None
     )
     assert expected > 200 and total == pytest.approx(expected, abs=3)
     assert sides_on_device[0][2] == pytest.approx(sides[0][2], abs=2)
-
-
-def set_reaction_to_waits(mode: str) -> None:
-    """Sets whether a RuntimeError is raised ("error") wherever the host waits for the GPU."""
-    if DEVICE == "cuda":
-        torch.cuda.set_sync_debug_mode(mode)
-
-
-@pytest.fixture(autouse=True)
-def may_wait() -> Iterator[None]:
-    yield
-    set_reaction_to_waits("default")
-
-
-@pytest.mark.parametrize(("objective", "encoder"), PAIRS)
-def test_no_step_waits_for_the_device(objective: str, encoder: str, small_files: Path) -> None:
-    on_device = copied_to(DEVICE, build(objective, encoder, small_files))
-    settings, dtype = AdamW(lr=1e-3, correct_bias=False), low_precision(on_device.encoder)
-    model = torch.nn.ModuleList([on_device.encoder, on_device.objective])
-    optimizer = settings.build(model)
-    for number, batch in enumerate(on_device.batches):
-        set_reaction_to_waits("error" if number else "default")  # the first step allocates
-        settings.prepare(optimizer, 1e-3, number)
-        with torch.autocast(DEVICE, dtype, enabled=dtype != torch.float32):
-            loss = on_device.objective.loss(on_device.encoder, batch.to(DEVICE)).total
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-    assert math.isfinite(float(loss.detach()))
 
 
 def test_packed_rows_equal_padded_ones(monkeypatch: pytest.MonkeyPatch) -> None:

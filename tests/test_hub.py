@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from huggingface_hub import ModelCard, constants
+from huggingface_hub import constants
 from sentence_transformers import SentenceTransformer
 
 import encoders
-from analysis.model_card import add_scores
 from data.errors import UserError
+from encoders import BUNDLED
 from encoders.card import model_card
 from encoders.transformer import Transformer
+from experiments import reproduce, sweep
+from experiments.command import call_command
 from tests import hub_server
-from tests.analysis.senteval import example_results, small_data
-from tests.command_runner import run_command, snapshot
+from tests.analysis.senteval import small_data
+from tests.command_runner import run_command, run_main
 from tests.encoders import models
-from tests.experiments import tiny
 from tests.hub_client import NOWHERE, hub, run
 
 __all__ = ["hub"]
@@ -72,22 +74,35 @@ def test_training_and_evaluating_by_name(folder: Path, hub: hub_server.Hub, tmp_
     assert [*results["tasks"]] == ["STS12"] and results["model"]["name"] == "org/tiny-roberta"
 
 
-def test_a_shared_encoder_opens_by_name_and_as_its_card_says(hub: hub_server.Hub, tmp_path: Path) -> None:
+def test_a_shared_encoder_opens_by_name(hub: hub_server.Hub, tmp_path: Path) -> None:
     exported = tmp_path / "encoder"
     encoder = models.tiny(pooling="mean")
     encoder.save(exported, model_card(title="tiny", encoder=encoder))
-    add_scores(exported / "README.md", example_results.results(tasks={"CR": example_results.record("CR", 70)}))
     hub.publish("org/shared", exported)
     expected = encoder.encode(["A sentence."])
-    (index,) = ModelCard.load("org/shared").data.eval_results or []
-    assert (index.dataset_name, index.metric_value) == ("SentEval CR", 70)
     assert np.array_equal(encoders.load("org/shared").encode(["A sentence."]), expected)
-    snippets = (exported / "README.md").read_text().split("```python\n")[1:]
-    assert len(snippets) == 3 and "AutoModel.from_pretrained" in snippets[2]
-    for snippet in snippets:
-        scope: dict[str, Any] = {}
-        exec(snippet.split("```")[0].replace("<folder>", "org/shared"), scope)
-        np.testing.assert_allclose(np.asarray(scope["vectors"]), expected, atol=1e-6)
+
+
+def test_published_models_are_rows_beside_the_printed_ones(
+    folder: Path, hub: hub_server.Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_here(title: str, jobs: dict[str, list[str]], **settings: Any) -> dict[str, str]:
+        calls = {
+            name: run_command("experiments.evaluate", *job[1:], folder=tmp_path) for name, job in jobs.items()
+        }
+        return {name: call.error.strip() for name, call in calls.items() if call.status}
+
+    monkeypatch.setattr(sweep, "_run_scripts", run_here)
+    hub.publish("johngiorgi/declutr-base", folder)
+    hub.publish("sentence-transformers/all-MiniLM-L6-v2", models.minilm())
+    options = [f"data={small_data.folder(tmp_path / 'senteval')}", "tasks=[STS12]", f"models=[{folder}]"]
+    command = partial(call_command, reproduce.reproduce, "reproduce")
+    made = run_main(command, "figure=declutr/published", *options, folder=tmp_path)
+    assert made.status == 1, made.error
+    page = (tmp_path / "outputs" / "declutr-published.md").read_text()
+    rows = [line.split(" | ")[0].strip("| ") for line in page.splitlines() if line.startswith("|")][2:]
+    assert {"DeCLUTR-base", "all-MiniLM-L6-v2", str(folder)} <= {*rows}
+    assert "Transformer-base" not in rows and page.count("Missing: ") == 4
 
 
 @pytest.mark.parametrize("weights", ["auto", "pretrained"])
@@ -116,33 +131,17 @@ def test_refusals_of_the_hub_are_one_line_without_a_fallback(
     assert refusal.value.key == name and part in str(refusal.value) and "\n" not in str(refusal.value)
 
 
-def test_a_misspelt_name_ends_the_command_before_anything_is_written(hub: hub_server.Hub, tmp_path: Path) -> None:
-    tiny.corpus(tmp_path)
-    before = snapshot(tmp_path)
-    result = run(tmp_path, "encoder=distilroberta-base", "encoder.name=org/distilroberta-bse", "weights=auto")
-    assert result.refused("org/distilroberta-bse"), result.error
-    assert snapshot(tmp_path) == before
-
-
-def test_a_private_and_a_gated_model_with_a_login(
-    folder: Path, hub: hub_server.Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_TOKEN", hub_server.TOKEN)
-    accesses: tuple[hub_server.Access, ...] = ("private", "gated")
-    for access in accesses:
-        hub.publish(f"org/{access}", folder, access=access)
-        assert encoders.load(f"org/{access}").encode(["a cat"]).shape == (1, 16)
-    assert {request.token for request in hub.received("org/")} == {hub_server.TOKEN}
-    assert {request.token for request in hub.received("/cdn/")} == {None}  # on another host: the token is not sent
-
-
 def test_a_failing_hub_counts_as_no_network(folder: Path, hub: hub_server.Hub) -> None:
     hub.publish("org/tiny-roberta", folder)
     for hub.status in (403, 429, 503):
         with pytest.raises(UserError, match=str(hub.status)):
             encoders.load("org/tiny-roberta")
     encoder = Transformer(name="org/tiny-roberta", shape={"model_type": "roberta"})
-    assert encoder.fallback is not None and "503" in encoder.fallback
+    assert (encoder.weights, encoder.origin) == ("bundled", f"{BUNDLED}, bundled")
+    assert encoder.fallback is not None and "503" in encoder.fallback and BUNDLED in encoder.fallback
+    for arguments in ({"weights": "pretrained", "shape": {"model_type": "roberta"}}, {}):
+        with pytest.raises(UserError):
+            Transformer(name="org/tiny-roberta", **arguments)  # type: ignore[arg-type]
 
 
 def test_a_second_call_makes_no_request(

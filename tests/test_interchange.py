@@ -44,14 +44,6 @@ def select_pairs() -> set[tuple[str, str]]:
 SELECTED = select_pairs()
 
 
-def test_the_selection_has_every_objective_and_every_encoder_twice() -> None:
-    trained = [pair for pair in SELECTED if not is_impossible(*pair)]
-    for labels, column in ((OBJECTIVES, 0), (ENCODERS, 1)):
-        names = Counter(pair[column].split()[0] for pair in trained)
-        assert {label for label in labels if names[label.split()[0]] < 2} == set()
-    assert len(trained) <= 2 * len(OBJECTIVES)
-
-
 @pytest.fixture(autouse=True)
 def without_side_effects(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws no pictures, lets finished runs be resumed, and keeps the process' number of threads."""

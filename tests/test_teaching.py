@@ -82,8 +82,3 @@ def test_a_notebook_is_stored_with_its_outputs(name: str) -> None:
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     assert printed(notebook) and not printed(notebook, "stderr")
     assert not PRIVATE.search(printed(notebook) + "".join(cell.source for cell in notebook.cells))
-
-
-def test_the_page_links_to_every_notebook() -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", (FOLDER / "README.md").read_text(encoding="utf-8"))
-    assert [link for link in links if link.endswith(".ipynb")] == NOTEBOOKS

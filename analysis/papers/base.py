@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.claims import Claims
-from analysis.results import join_spreads, paper_rows, read_table, select_scores, tabulate
+from analysis.results import join_spreads, paper_rows, read_table, select_scores, tabulate, tidy
 from analysis.senteval.averages import AVERAGES
 from analysis.senteval.records import PUBLISHED
 
@@ -82,6 +82,7 @@ class Options:
         nli: inference data, as the text of an override.
         data: file or folder of a figure that needs other data than SentEval's.
         runs: folder of the run folders.
+        models: models that are further rows of a table.
     """
 
     budget: str = "teaching"
@@ -91,6 +92,7 @@ class Options:
     nli: str | None = None
     data: Path | None = None
     runs: Path = Path("runs/reproduced")
+    models: Sequence[str] = ()
 
     @property
     def teaching(self) -> bool:
@@ -120,21 +122,22 @@ class Reproduction:
         rows: options to the runs of one seed; None where nothing is trained.
         sizes: budgets that it has runs for.
         seeds: None for three at teaching size and one at the paper's.
+        search: (long frame, options) to the runs that these scores call for, until none of them is new.
         draw: (long frame, title=, ylabel=, note=, printed=) to the picture; None for a table.
         ylabel: label of the y axis, if SentEval scores are shown.
-        extend: (wide frame, options) to the wide frame with further rows, such as ensembles of others.
+        extend: (wide frame, options) to the wide frame with further rows or scores, such as ensembles of others.
         long: (wide frame, options) to the long frame, where it is not ``frames.tidy`` of the scores.
         table: (wide frame, options) to the table, its rows named by the index; None for SentEval scores above the
-            printed ones. The frame is empty without runs.
+            printed ones. The frame is empty without runs, and long if a picture is above the table.
         examples: overrides of each part of a table of sampled examples.
         scores: panel to metric on SentEval: "<task>.<metric>" or an average of ``senteval.averages.AVERAGES``.
         paper, split: printed tables that a table shows ("declutr", "test" or "dev"), and that a picture marks.
         columns: SentEval tasks that a table shows. Its averages cover all.
-        printed: model to labels, of the printed rows that a picture marks.
+        printed: model to labels, of the printed rows that a picture marks or a table's claims compare with.
         quick: panel to a score of quick.json, where there is no SentEval data.
         tasks: SentEval tasks evaluated at teaching size; None for all.
         protocol: of SentEval.
-        claims: statements of the paper, checked on the long frame.
+        claims: statements of the paper, checked on the long frame; of a table, see ``compared``.
         needs: description of ``data``, where it is not SentEval's.
         notes: departures from the paper that a reader of the result must know.
     """
@@ -144,6 +147,7 @@ class Reproduction:
     rows: Callable[[Options], list[Run]] | None = None
     sizes: Sequence[str] = ("teaching", "paper")
     seeds: Sequence[int] | None = None
+    search: Callable[[pd.DataFrame, Options], list[Run]] | None = None
     draw: Callable[..., Figure] | None = None
     ylabel: str = ""
     extend: Tabulate | None = None
@@ -163,9 +167,12 @@ class Reproduction:
     notes: Sequence[str] = ()
 
     def runs(self, options: Options) -> list[Run]:
-        """Returns the runs of all seeds."""
+        """Returns the runs of all seeds; where nothing is trained there is one."""
+        runs = [*(self.rows(options) if self.rows else ())]
+        runs += [Run({"row": model}, model=model) for model in options.models]
         seeds = options.seeds or self.seeds or ((1, 2, 3) if options.teaching else (1,))
-        return [run.repeat(seed) for run in (self.rows(options) if self.rows else ()) for seed in seeds]
+        trained = any(run.overrides or run.members for run in runs)
+        return [run.repeat(seed) for run in runs for seed in (seeds if trained else (1,))]
 
     def marks(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Returns the long frame of the paper's values, of averages over the tasks that the wide ``frame`` has."""
@@ -176,6 +183,17 @@ class Reproduction:
             for panel, metric in self.scores.items()
         ]
         return pd.DataFrame(rows).dropna()
+
+    def compared(self, frame: pd.DataFrame, options: Options) -> pd.DataFrame:
+        """Returns the long frame that a table's claims are checked on, of all columns if ``scores`` names none.
+
+        At the paper's size each seed also has the ``printed`` rows, which are of far larger encoders than those of
+        teaching size.
+        """
+        ours = tidy(frame, self.scores or {name: name for name in frame.columns[3:]})
+        if options.teaching or not self.printed:
+            return ours
+        return pd.concat([ours, self.marks(frame).merge(ours[["seed"]].drop_duplicates(), "cross")])
 
     def score_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Returns a table of our rows, mean and deviation over seeds, above the paper's."""

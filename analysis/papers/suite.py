@@ -3,51 +3,76 @@
 python experiments/reproduce.py figure=suite/learning_rates budget=teaching data=<SentEval folder>
 python experiments/reproduce.py figure=suite/objectives budget=teaching data=<SentEval folder>
 python experiments/reproduce.py figure=suite/compute budget=teaching data=<SentEval folder>
+python experiments/reproduce.py figure=suite/views budget=teaching data=<SentEval folder>
+python experiments/reproduce.py figure=suite/capacity budget=teaching data=<SentEval folder>
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
+import pandas as pd
+
 from analysis import plots
-from analysis.claims import above, at_most, greater
+from analysis.claims import Check, Evidence, above, at_most, greater, rising
 from analysis.papers.base import Options, Reproduction, Run, sweep
 from analysis.papers.declutr import DEV_TASKS, DOWNSTREAM, START, STARTS
+from analysis.senteval.averages import STS
 
 ALIKE = "optimizer=adamw schedule=slanted_triangular gradient_norm=1.0"  # QuickThoughts has its own by default
 MASKING, TEMPERATURE = "objective.mlm_probability=0.3", "objective.temperature=0.02"
 # Overrides; those for the bundled start, as in +experiment=declutr/mini (SimCSE learns from dropout only); the
-# learning rates that are tried: three, and a fourth where, from modernbert-mini, the best of three was at an end
-# (but MLM only); the best of them from modernbert-mini-2 at half a million tokens (docs/results/objectives.md).
+# best learning rate known, from modernbert-mini-2 at half a million tokens, one seed (docs/results/objectives.md).
 OBJECTIVES = {
-    "MLM only": ("objective=mlm_only", MASKING, "3e-4 1e-3 3e-3", "3e-3"),
-    "contrastive only": ("objective=contrastive_only", TEMPERATURE, "1e-4 3e-4 1e-3 3e-3", "1e-4"),
-    "DeCLUTR": ("objective=declutr", f"{MASKING} {TEMPERATURE}", "1e-4 3e-4 1e-3 3e-3", "1e-3"),
-    "NSP": ("objective=nsp", MASKING, "1e-4 3e-4 1e-3 3e-3", "1e-4"),
-    "SOP": ("objective=sop", MASKING, "1e-4 3e-4 1e-3 3e-3", "3e-4"),
-    "TSDAE": ("objective=tsdae", "", "3e-5 1e-4 3e-4 1e-3", "3e-5"),
-    "QuickThoughts": (f"objective=quick_thoughts {ALIKE}", "", "1e-4 3e-4 1e-3", "1e-4"),
-    "SimCSE": ("objective=simcse", "encoder.dropout=0.1", "3e-5 1e-4 3e-4", "3e-5"),
+    "MLM only": ("objective=mlm_only", MASKING, "3e-3"),
+    "contrastive only": ("objective=contrastive_only", TEMPERATURE, "1e-4"),
+    "DeCLUTR": ("objective=declutr", f"{MASKING} {TEMPERATURE}", "1e-3"),
+    "NSP": ("objective=nsp", MASKING, "1e-4"),
+    "SOP": ("objective=sop", MASKING, "3e-4"),
+    "TSDAE": ("objective=tsdae", "", "3e-5"),
+    "QuickThoughts": (f"objective=quick_thoughts {ALIKE}", "", "1e-4"),
+    "SimCSE": ("objective=simcse", "encoder.dropout=0.1", "3e-5"),
 }
+RATES = [f"{digit}e-{exponent}" for exponent in range(7, 0, -1) for digit in (1, 3)]
 COLOURS = {"MLM only": "mlm_only", "contrastive only": "contrastive_only", "QuickThoughts": "quick_thoughts"}
 AT_BEST_RATE = {
-    name: f"{objective} {tuned} optimizer.lr={best}" for name, (objective, tuned, _, best) in OBJECTIVES.items()
+    name: f"{objective} {tuned} optimizer.lr={best}" for name, (objective, tuned, best) in OBJECTIVES.items()
 }
 BEFORE = "the start"
 TEACHING = (
     "encoder=bundled encoder.dropout=0.0 budget=teaching "
     "budget.min_span=32 budget.max_span=128 budget.min_tokens=512"
 )
-SEARCH_NOTE = "At teaching size the learning rates are those that were best on dev in suite/learning_rates."
+SEARCH_NOTE = "At teaching size the learning rates are those that were best on dev in a search of one seed."
 
 
-def learning_rates(options: Options) -> list[Run]:
-    """Returns the runs of the search, of one seed."""
+def learning_rates(options: Options, best: Mapping[str, str] | None = None) -> list[Run]:
+    """Returns runs of one seed at the ``best`` rate of each objective, by default the known one, and beside it."""
     runs = []
-    for name, (objective, tuned, rates, _) in OBJECTIVES.items():
-        lr = {rate: f"optimizer.lr={rate}" for rate in rates.split()}
+    for name, (objective, tuned, known) in OBJECTIVES.items():
+        place = RATES.index((best or {}).get(name, known))
+        lr = {rate: f"optimizer.lr={rate}" for rate in RATES[max(0, place - 1) : place + 2]}
         runs += sweep(f"{TEACHING} budget.tokens=2.0e+5", {"objective": {name: f"{objective} {tuned}"}, "lr": lr})
     return runs
+
+
+def find_best(long: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """Returns means by objective and rate, without those that lack a seed, and the best rate of each objective.
+
+    Of equal means that of the highest rate counts: those of the lowest rates are all the start's.
+    """
+    scores = long.groupby(["objective", "lr"], sort=False)["score"]
+    means = scores.mean()[scores.size() == long["seed"].nunique()].unstack()
+    means = means[[rate for rate in RATES if rate in means]]
+    return means.assign(best=means.iloc[:, ::-1].idxmax(axis="columns"))
+
+
+def extend_rates(long: pd.DataFrame, options: Options) -> list[Run]:
+    """Returns runs around the best rate of each objective; there are new ones if it is its lowest or highest."""
+    runs = learning_rates(options, find_best(long, options)["best"].to_dict())
+    return [run.repeat(seed) for run in runs for seed in long["seed"].unique().tolist()]
 
 
 curves = partial(plots.lines, hue="objective", objectives=COLOURS)
@@ -56,12 +81,18 @@ LEARNING_RATES = Reproduction(
     "Learning rate of each objective",
     learning_rates,
     sizes=["teaching"],
-    seeds=[1],
+    seeds=[1, 2],
+    search=extend_rates,
     draw=partial(curves, x="lr", xlabel="peak learning rate"),
+    table=find_best,
     ylabel="mean dev score of CR, TREC, SICK-E, SICK-R and STS-B, %",
     scores={"": "declutr_downstream_dev"},
     tasks=DEV_TASKS[:5],
-    notes=["The five tasks were chosen for speed. Each objective is tried at three or four rates."],
+    notes=[
+        "The five tasks were chosen for speed. Each objective is tried at three rates, then at further ones, by a "
+        "factor of about three, until its best lies between two others or the next one is out of range "
+        f"({RATES[0]} to {RATES[-1]}) or diverges.",
+    ],
 )
 
 
@@ -92,6 +123,35 @@ COMPUTE = Reproduction(
         SEARCH_NOTE,
         "No paper compares objectives at equal compute, which here is the operations of all updates, decoders and "
         "heads included.",
+    ],
+)
+
+
+def capacities(options: Options) -> list[Run]:
+    """Returns the runs of the start's first layers, before and after DeCLUTR on equal tokens."""
+    return sweep(
+        f"{TEACHING} {AT_BEST_RATE['DeCLUTR']}",
+        {
+            "objective": {BEFORE: "budget.steps=0", "DeCLUTR": "budget.tokens=3.0e+5"},
+            "layers": {label: f"encoder.layers={label}" for label in "1234"},
+        },
+    )
+
+
+CAPACITY = replace(
+    COMPUTE,
+    id="suite/capacity",
+    title="DeCLUTR by the number of layers",
+    rows=capacities,
+    draw=partial(curves, x="layers", xlabel="first layers of the bundled start, which are trained"),
+    claims={
+        "embedding quality scales with the number of trainable parameters (DeCLUTR, abstract, 5.3)": rising(
+            "objective == 'DeCLUTR'", "layers", margin=0.5
+        )
+    },
+    notes=[
+        "All have the learning rate that was best with four layers, and equal numbers of tokens. The start itself "
+        "depends on its layers: what DeCLUTR adds is the distance to it."
     ],
 )
 
@@ -150,5 +210,82 @@ TABLE = Reproduction(
         "same checkpoint.",
         "DeCLUTR, MLM only and contrastive only are trained on documents of 4 * max_span tokens and more; TSDAE, "
         "SimCSE and QuickThoughts on single sentences of 3 to 64 words, each once.",
+    ],
+)
+
+
+VIEWS = {
+    "dropout": "dropout",
+    "words deleted": "deletion",
+    "tokens repeated": "repetition",
+    "crops of a sentence": "crops",
+    "sentences of a document": "sentences",
+    "spans of a document": "spans",
+}
+LAYERS = "01234"  # of the start
+
+
+def views(options: Options) -> list[Run]:
+    """Returns the runs of equal tokens and the start, each evaluated by its first layers."""
+    base = f"{TEACHING} objective=simcse encoder.dropout=0.1 optimizer.lr=1e-4 budget.tokens=3.0e+5"
+    trained = sweep(base, {"views": {name: f"objective.views={view}" for name, view in VIEWS.items()}})
+    return [
+        replace(
+            run,
+            labels={**run.labels, "layers": count},
+            evaluation=(f"layers={count}",) if count != LAYERS[-1] else (),
+        )
+        for run in (Run({"views": BEFORE}, model=START), *trained)
+        for count in LAYERS
+    ]
+
+
+def last_layer_gains_most(scores: pd.DataFrame) -> Evidence:
+    """gains over the start by spans of a document: those of the last layer above those of each other layer"""
+    place = ["layers", "panel", "seed"]
+    before = scores[scores["views"] == BEFORE].set_index(place)["score"]
+    gains = scores["score"] - before.reindex(pd.MultiIndex.from_frame(scores[place])).to_numpy()
+    trained, last = "views == 'spans of a document'", f"layers == '{LAYERS[-1]}'"
+    check = greater(f"{trained} and {last}", f"{trained} and not {last}", each="layers")
+    return check(scores.assign(score=gains).dropna())
+
+
+def better(rows: Sequence[str], others: Sequence[str], panels: Sequence[str] = ("STS12-16",)) -> Check:
+    """Claims that each of ``rows`` is above each of ``others`` with all layers, by the mean of ``panels``."""
+    last = f"layers == '{LAYERS[-1]}' and panel in {[*panels]} and views in {{}}".format
+    return greater(last(rows), last(others), each="views")
+
+
+LAYER_VIEWS = Reproduction(
+    "suite/views",
+    "Views of a text in contrastive learning, by layer",
+    views,
+    sizes=["teaching"],
+    draw=partial(plots.lines, x="layers", hue="views", xlabel="first layers that are evaluated"),
+    ylabel="test score, %",
+    scores={"STS12-16": "sts_spearman_mean", "TREC": "TREC.test"},
+    tasks=["TREC", *STS],
+    claims={
+        "crops of a document outperform dropout (González-Márquez et al. 2026, 3.2, on MTEB)": better(
+            ["sentences of a document", "spans of a document"], ["dropout"], ["STS12-16", "TREC"]
+        ),
+        "with crops, quality rises towards the last layers (5)": rising(
+            "views == 'spans of a document'", "layers", margin=0.5
+        ),
+        "the last layers change most in training (5; here by their scores)": last_layer_gains_most,
+        "training the last layers only is sufficient (5)": "all layers are trained here",
+        "on other domains the vectors stay far below supervised models, on their own domain short training makes "
+        "good ones (3.2, 3.3)": "no supervised model has this start, and no task the text of the training corpus",
+        "dropout is above crops of a sentence and deleted words (Gao et al. 2021, table 1, on STS-B)": better(
+            ["dropout"], ["words deleted", "crops of a sentence"]
+        ),
+        "repeated tokens improve on dropout (ESimCSE; Wu et al. 2022, on STS)": better(
+            ["tokens repeated"], ["dropout"]
+        ),
+    },
+    notes=[
+        "All rows have SimCSE's loss, head, batch of 64 pairs, temperature 0.05, dropout 0.1 and learning rate "
+        "(1e-4, not searched for each view), and at most 32 tokens a view before repetition; updates differ with "
+        "the length of views. The paper crops two sentences of an abstract.",
     ],
 )

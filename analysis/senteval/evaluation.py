@@ -65,7 +65,9 @@ def evaluate(
     Args:
         encode: function that maps a list of n sentences to n vectors (array, tensor or list of shape (n, D)), or
             an object with such a method ``encode``. It only gets sentences of the tasks. For a protocol that
-            chooses among poolings: such an encoder for each pooling, by name.
+            chooses among poolings: such an encoder for each pooling, by name. Of an encoder of this suite with a
+            map behind it (``encoders.postprocess``), the attribute ``raw``, an encoder, gives the vectors, and
+            ``transform`` maps those of a task.
         data: SentEval's folder, with ``downstream`` and ``probing`` (``make senteval-data`` fetches it).
         tasks: names of tasks; None: all whose files are there.
         protocol: a protocol, or its name in ``protocols.PROTOCOLS``.
@@ -74,7 +76,8 @@ def evaluate(
         name: of the encoder; None: the name of its function or class. It identifies an encoder that is not one of
             this suite in ``out``.
         model: further facts of the encoder, for the result.
-        cache: folder of the vectors, relative to ``out``; None: they are kept in memory.
+        cache: folder of the vectors, relative to ``out``; None: they are kept in memory. Those of ``raw``
+            are not mapped.
         batch_size: most sentences of a call of ``encode``.
         device: where large classifiers are trained; small ones are trained on the CPU.
         processes: how many tasks are evaluated side by side.
@@ -125,13 +128,20 @@ def evaluate(
         }
         vectors: list[dict[str, Vectors]] = []
         for encoder, key in zip(encoders.values(), prints, strict=True) if pending else ():
+            if hasattr(encoder, "raw"):
+                encoder, key = encoder.raw, encoder.raw.fingerprint()
             with bar("embedding") as show:
                 store = folder / cache / key if folder and cache else None
                 vectors.append(embed_tasks(CheckedEncoder(encoder, batch_size), texts, store=store, progress=show))
 
         def job(task: Task) -> Any:
             sides = []
-            for side in (each[task.name] for each in vectors):
+            for encoder, each in zip(encoders.values(), vectors, strict=True):
+                side = each[task.name]
+                if hasattr(encoder, "raw"):
+                    distinct = [*dict.fromkeys(texts[task.name])]
+                    places = {sentence: row for row, sentence in enumerate(distinct)}
+                    side = replace(side, matrix=encoder.transform(side.rows(distinct)), places=places)
                 rows = {
                     name: Pairs(side.index(part.first), side.index(part.second), part.targets)
                     for name, part in examples[task.name].items()

@@ -1,4 +1,4 @@
-"""Pairs of sentences: natural language inference, and translations.
+"""Pairs of sentences: natural language inference, translations, and other pairs of one meaning.
 
 Bowman et al. 2015 (SNLI), Williams et al. 2018 (MultiNLI); pairs whose annotators did not agree carry no class.
 """
@@ -49,7 +49,7 @@ class Inference(Table):
 
 
 class Parallel(Table):
-    """Sentences and their translations.
+    """Sentences and their translations, or other pairs of one meaning (duplicate questions).
 
     They are from one of four places: ``source`` and ``target``, ``tsv``, ``path`` or ``dataset``. The rows of the
     latter two have a field for each language, or one called translation: {"translation": {"de": ..., "en": ...}}.
@@ -60,6 +60,8 @@ class Parallel(Table):
         tsv: tab-separated files of one pair a line, without a header, as ``path``.
         columns: numbers of their source and target columns, from 1.
         languages: fields of source and target in rows.
+        label: field that is 1 in rows of a pair ("is_duplicate"; of tsv its number); others are skipped. None: all
+            are pairs.
         dev_source, dev_target: held-out pairs, as ``source`` and ``target``; then nothing else is held out.
         path, dev_path, dataset, subset, split, dev_split, files, revision: see Table; a data set of the hub is
             "wmt/wmt14".
@@ -80,6 +82,7 @@ class Parallel(Table):
         tsv: str | Sequence[str] | None = None,
         columns: tuple[int, int] = (1, 2),
         languages: tuple[str, str] = ("en", "de"),
+        label: str | None = None,
         dev_source: str | None = None,
         dev_target: str | None = None,
         path: str | Sequence[str] | None = None,
@@ -88,7 +91,7 @@ class Parallel(Table):
         if [source, tsv, path, table.get("dataset")].count(None) != 3:
             raise UserError("set this, tsv, path or dataset, and only one of them", key="parallel.source")
         self.has_header = tsv is None
-        self.fields = languages if self.has_header else tuple(map(str, columns))
+        self.fields = (*(languages if self.has_header else map(str, columns)), *as_list(label))
         self._targets: dict[Path, Path] = {}
         for one, other in ((source, target), (dev_source, dev_target)):
             with reading("pair of aligned files", "parallel.target"):
@@ -97,9 +100,10 @@ class Parallel(Table):
         super().__init__(path=source or tsv or path, dev_path=dev_source or table.pop("dev_path", None), **table)
         self._names += [*as_list(target), *as_list(dev_target)]
 
-    def example(self, row: Row) -> Example:
+    def example(self, row: Row) -> Example | None:
         translation = row.get("translation", row)
-        return Example(tuple(translation[language] or "" for language in self.fields))
+        first, second, *label = (translation[name] or "" for name in self.fields)
+        return None if label and not int(label[0] or 0) else Example((first, second))
 
     def read_file(self, path: Path) -> Iterable[Row]:
         if target := self._targets.get(path):

@@ -19,7 +19,7 @@ from data.sources.base import Example, Source
 from data.sources.pairs import CLASSES
 
 FOLDER = Path(__file__).resolve().parents[1] / "samples"
-FILES = {"fr": "translation", "de": "translation", "parse": "parsing", "nli": "inference"}
+FILES = {"fr": "translation", "de": "translation", "parse": "parsing", "nli": "inference", "pairs": "inference"}
 MOST = 20_000  # pairs of each kind
 Generated = Annotated[int, Field(ge=1, le=MOST)]  # number of generated pairs
 
@@ -32,7 +32,8 @@ class Samples(Source):
 
     Args:
         kind: "fr" or "de" (translations of the same English sentences), "parse" (words separated by blanks, and
-            the tree in one line, see ``data.sources.trees``) or "nli" (premise, hypothesis and class).
+            the tree in one line, see ``data.sources.trees``), "nli" (premise, hypothesis and class) or "pairs"
+            (the same with the hypothesis first, so that equal first texts have second ones of every class).
         pairs: number of pairs.
         dev_fraction: see Source.
     """
@@ -44,14 +45,14 @@ class Samples(Source):
     def __init__(
         self,
         *,
-        kind: Literal["fr", "de", "parse", "nli"],
+        kind: Literal["fr", "de", "parse", "nli", "pairs"],
         pairs: Generated = MOST,
         dev_fraction: Below1 = 0.05,
     ) -> None:
         super().__init__(dev_fraction=dev_fraction)
         self.kind, self.pairs = kind, pairs
         self.symbols = kind == "parse"
-        self.classes = CLASSES if kind == "nli" else ()
+        self.classes = CLASSES if FILES[kind] == "inference" else ()
         self._file = FOLDER / f"{FILES[kind]}.tsv.bz2"
 
     def examples(self) -> Iterator[Example]:
@@ -70,7 +71,9 @@ class Samples(Source):
         with bz2.open(self._file, "rt", encoding="utf-8") as lines:
             for line in lines:
                 first, *others = line.rstrip("\n").split("\t")
-                if self.kind == "nli":
-                    yield from (Example((premise, first), label, first) for label, premise in enumerate(others))
+                if self.classes:
+                    for label, premise in enumerate(others):
+                        texts = (first, premise) if self.kind == "pairs" else (premise, first)
+                        yield Example(texts, label, first)
                 else:
                     yield Example((first, others[self.kind == "de"]))

@@ -5,7 +5,8 @@
     C  w_1 .. w_i-1 | w_i .. w_n   N  each token in either part with probability 1/2
 
 Brahma 2018 (arXiv 1808.04217), sections 3 and 4. "k random tokens" of S are those of k different positions, drawn
-uniformly. The paper does not say where "tokens not in S" come from (see ``Noise``).
+uniformly. The paper does not say where "tokens not in S" come from (see ``Noise``). ``repeat`` and ``crop`` are
+for other papers (``objectives.simcse``).
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Noise:
 
 def delete(tokens: np.ndarray, k: int, rng: np.random.Generator) -> Perturbed:
     """Deletes ``k`` random positions of ``tokens`` (of shape (n,), n > k); m = n - k."""
-    return _select(tokens, np.delete(np.arange(len(tokens)), _positions(tokens, k, rng)))
+    return select(tokens, np.delete(np.arange(len(tokens)), _positions(tokens, k, rng)))
 
 
 def permute(tokens: np.ndarray, k: int, rng: np.random.Generator) -> Perturbed:
@@ -92,7 +93,7 @@ def permute(tokens: np.ndarray, k: int, rng: np.random.Generator) -> Perturbed:
         new = rng.permutation(positions)
     sources = np.arange(len(tokens))
     sources[positions] = new
-    return _select(tokens, sources)
+    return select(tokens, sources)
 
 
 def insert(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) -> Perturbed:
@@ -124,6 +125,18 @@ def replace(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) 
     return Perturbed(replaced, sources)
 
 
+def repeat(tokens: np.ndarray, k: int, rng: np.random.Generator) -> Perturbed:
+    """Repeats the tokens at ``k`` random positions of ``tokens`` (of shape (n,), n >= k) in place; m = n + k."""
+    after = _positions(tokens, k, rng) + 1
+    return Perturbed(np.insert(tokens, after, tokens[after - 1]), np.insert(np.arange(len(tokens)), after, -1))
+
+
+def crop(tokens: np.ndarray, length: int, rng: np.random.Generator) -> Perturbed:
+    """Returns consecutive ``tokens`` (of shape (n,), n >= length) from a uniformly drawn start; m = length."""
+    start = int(rng.integers(len(tokens) - length, endpoint=True))
+    return select(tokens, np.arange(start, start + length))
+
+
 def split_in_two(tokens: np.ndarray, rng: np.random.Generator) -> tuple[Perturbed, Perturbed]:
     """Returns w_1 .. w_i-1 and w_i .. w_n of ``tokens`` (of shape (n,), n > 2), i uniform over {2 .. n - 1}.
 
@@ -132,7 +145,7 @@ def split_in_two(tokens: np.ndarray, rng: np.random.Generator) -> tuple[Perturbe
     """
     i = int(rng.integers(2, len(tokens)))
     first, second = np.split(np.arange(len(tokens)), [i - 1])
-    return _select(tokens, first), _select(tokens, second)
+    return select(tokens, first), select(tokens, second)
 
 
 def part_at_random(tokens: np.ndarray, rng: np.random.Generator) -> tuple[Perturbed, Perturbed]:
@@ -143,10 +156,11 @@ def part_at_random(tokens: np.ndarray, rng: np.random.Generator) -> tuple[Pertur
     while True:
         first = rng.random(len(tokens)) < 0.5
         if 0 < np.count_nonzero(first) < len(tokens):
-            return _select(tokens, np.flatnonzero(first)), _select(tokens, np.flatnonzero(~first))
+            return select(tokens, np.flatnonzero(first)), select(tokens, np.flatnonzero(~first))
 
 
-def _select(tokens: np.ndarray, sources: np.ndarray) -> Perturbed:
+def select(tokens: np.ndarray, sources: np.ndarray) -> Perturbed:
+    """Returns the tokens at the positions ``sources``, in their order."""
     return Perturbed(tokens[sources], sources)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from tokenizers import decoders, models, pre_tokenizers
 
 from data.tokenizer import is_byte_level
-from data.views.perturbations import Perturbed
+from data.views.perturbations import Perturbed, select
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -65,5 +65,4 @@ def delete_words(tokens: np.ndarray, begins: np.ndarray, share: float, rng: np.r
     kept = rng.random(int(word[-1]) + 1) >= share
     if not kept.any():
         kept[rng.integers(len(kept))] = True
-    sources = np.flatnonzero(kept[word])
-    return Perturbed(tokens[sources], sources)
+    return select(tokens, np.flatnonzero(kept[word]))

@@ -15,25 +15,26 @@ French "l'homme" stays one word, which a French tokeniser splits. Perplexities a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from data.batch import Batch, Tokens
+from data.batch import Batch, TokenExample, Tokens
 from data.errors import rename_keys
 from data.sources.base import Source, fingerprint
-from data.store import MOST_COUNTED, Pair, Selection, TokenTable, prepare
+from data.store import MOST_COUNTED, Pair, prepare
 from data.token_format import TokenFormat
-from data.tokenizer import END, PAD, START, load_or_train, train_words
+from data.tokenizer import END, START, load_or_train, train_words
 from data.views import neighbours
 from data.views.neighbours import Neighbours, NeighbourUnit
 from encoders.base import Encoder
-from objectives.base import PARTS, Corpus, Loss, TaskData, task_keys
+from objectives.base import PARTS, Corpus, Loss, TaskData, open_pairs, task_keys
 from objectives.classifiers import Classifier, classification_loss
 from objectives.decoder import Decoder
 from objectives.functional import at_least_float32
@@ -84,26 +85,8 @@ class Head(nn.Module):
         self.batch_size = sizes.batch_size
         self.surprisals: dict[str, Tensor] = {}
 
-    @property
-    def setting(self) -> str:
-        """Configuration key that names the origin of the examples."""
-        if self.source is None:
-            return "corpus"
-        return "objective.synthetic_pairs" if self.source.synthetic else f"objective.{self.name}"
-
-    def open_pairs(self, corpus: Corpus) -> tuple[TokenTable, Selection, Selection]:
-        """Returns the tokenised pairs of ``source``, and those of its training and held-out part."""
-        assert self.source is not None, "Neighbours are sampled from the run's corpus."
-        store = prepare(
-            self.source,
-            corpus.tokenizer,
-            second=self.tokenizer,
-            cache=corpus.cache / "stores",
-            progress=partial(corpus.progress, self.name),
-        )
-        with rename_keys(corpus=self.setting):
-            train, dev = map(store.select, PARTS)
-        return store, train, dev
+    def collate(self, examples: list[TokenExample], format: TokenFormat) -> Batch:
+        return Batch.join(examples, format.pad_id, self.name)
 
     def unigram_baseline(self, part: str, targets: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Computes loss and accuracy of predicting ``targets`` from their frequencies in training only.
@@ -128,13 +111,6 @@ def surprisals(counts: np.ndarray) -> Tensor:
     return torch.from_numpy(-np.log((counts + 1) / (counts + 1).sum())).float()
 
 
-class SequenceExample(NamedTuple):
-    """Token ids of a source, of shape (T,), and of the target of each decoder, special tokens included."""
-
-    source: np.ndarray
-    targets: tuple[np.ndarray, ...]
-
-
 class Decoders(Head):
     """Predicts sequences: neighbouring sentences of the corpus, or the second texts of pairs.
 
@@ -147,7 +123,7 @@ class Decoders(Head):
             ``OFFSETS``.
     """
 
-    def prepare(self, corpus: Corpus) -> TaskData:
+    def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
         """Returns the task's data, and sets ``surprisals`` and the vocabulary.
 
         Raises:
@@ -158,6 +134,7 @@ class Decoders(Head):
         units: Any
         if self.source is None:
             store, offsets = corpus.store, [OFFSETS[part] for part in self.part_names]
+            setting = "corpus"
             table = prepare(
                 corpus.source,
                 self.tokenizer,
@@ -170,14 +147,14 @@ class Decoders(Head):
             lengths = [np.roll(table.lengths[:, 0], -offset) for offset in offsets]
             counts = [table.token_counts(train.indices + offset, most=content) for offset in offsets]
         else:
-            store, train, dev = self.open_pairs(corpus)
+            store, train, dev, setting = open_pairs(self.source, corpus, self.name, self.tokenizer)
             units, lengths = store, [store.lengths[:, 1]]
             counts = [store.token_counts(train.indices, column=1, most=content)]
         for part, count in zip(self.part_names, counts, strict=True):
             count[END] += min(len(train.indices), MOST_COUNTED)
             self.surprisals[part] = surprisals(count)
         total = sum(np.minimum(each, content) for each in (store.lengths[:, 0], *lengths))
-        return TaskData(units, train, dev, np.asarray(total), self.setting)
+        return {self.name: TaskData(units, train, dev, np.asarray(total), setting)}
 
     def _train_words(self, corpus: Corpus) -> None:
         corpus.progress(f"words of {self.name}", 0)
@@ -226,16 +203,13 @@ class Decoders(Head):
         if not torch.equal(state.cpu(), self.get_extra_state()):
             raise ValueError(f"The decoders of {self.name} have another vocabulary.")
 
-    def sample(self, unit: NeighbourUnit | Pair, format: TokenFormat, rng: np.random.Generator) -> SequenceExample:
-        source, targets = _split(unit)
-        rows = tuple(np.concatenate([[START], row[: self._content], [END]]).astype(np.int64) for row in targets)
-        return SequenceExample(format.wrap(source[: self._content]), rows)
-
-    def collate(self, examples: list[SequenceExample], format: TokenFormat) -> Batch:
-        tokens = {"source": Tokens.pad([example.source for example in examples], format.pad_id)}
-        for number, part in enumerate(self.part_names):
-            tokens[part] = Tokens.pad([example.targets[number] for example in examples], PAD)
-        return Batch(tokens, size=len(examples), task=self.name)
+    def sample(self, unit: NeighbourUnit | Pair, format: TokenFormat, rng: np.random.Generator) -> TokenExample:
+        """Returns the source, and the target of each decoder."""
+        source, targets = unit if isinstance(unit, NeighbourUnit) else (unit.first, (unit.second,))
+        rows = {"source": [format.wrap(source[: self._content])]}
+        for part, row in zip(self.part_names, targets, strict=True):
+            rows[part] = [np.concatenate([[START], row[: self._content], [END]])]
+        return TokenExample(rows)
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         vectors = encoder.vectors(batch.tokens["source"])
@@ -256,19 +230,6 @@ class Decoders(Head):
         return Loss(torch.stack(totals).sum(), means, counts)
 
 
-def _split(unit: NeighbourUnit | Pair) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """Returns source and targets of a unit, uncut."""
-    return unit if isinstance(unit, NeighbourUnit) else (unit.first, (unit.second,))
-
-
-class PairExample(NamedTuple):
-    """Token ids of premise and hypothesis, of shapes (T,) and (U,), and the number of the class."""
-
-    premise: np.ndarray
-    hypothesis: np.ndarray
-    label: int
-
-
 class PairClassifier(Head):
     """Classifies pairs of a premise and a hypothesis, with vectors u and v.
 
@@ -283,13 +244,13 @@ class PairClassifier(Head):
     form: Form = "gensen"
     source: Source
 
-    def prepare(self, corpus: Corpus) -> TaskData:
+    def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
         """Returns the task's data, and sets ``surprisals``; errors as in ``Decoders``."""
         with task_keys(self.name):
-            store, train, dev = self.open_pairs(corpus)
+            store, train, dev, setting = open_pairs(self.source, corpus, self.name)
         counts = np.bincount(store.labels[train.indices], minlength=len(self.source.classes))
         self.surprisals[self.name] = surprisals(counts)
-        return TaskData(store, train, dev, store.lengths.max(axis=1), self.setting)
+        return {self.name: TaskData(store, train, dev, store.lengths.max(axis=1), setting)}
 
     def build(self, encoder: Encoder) -> None:
         width, classes = self.sizes.classifier_width, len(self.source.classes)
@@ -306,22 +267,13 @@ class PairClassifier(Head):
         else:
             self.classifier = nn.Linear(3 * encoder.dimension, classes)
 
-    def sample(self, unit: Pair, format: TokenFormat, rng: np.random.Generator) -> PairExample:
-        return PairExample(format.wrap(unit.first), format.wrap(unit.second), unit.label)
-
-    def collate(self, examples: list[PairExample], format: TokenFormat) -> Batch:
-        premises, hypotheses, labels = zip(*examples, strict=True)
-        tokens = {
-            "premise": Tokens.pad(premises, format.pad_id),
-            "hypothesis": Tokens.pad(hypotheses, format.pad_id),
-        }
-        return Batch(tokens, {"class": torch.tensor(labels)}, size=len(examples), task=self.name)
+    def sample(self, unit: Pair, format: TokenFormat, rng: np.random.Generator) -> TokenExample:
+        rows = {"premise": [format.wrap(unit.first)], "hypothesis": [format.wrap(unit.second)]}
+        return TokenExample(rows, {"class": unit.label})
 
     def scores(self, encoder: Encoder, batch: Batch) -> Tensor:
         """Computes the scores of the classes before the softmax, of shape (B, classes), in float32 or float64."""
-        premises, hypotheses = batch.tokens["premise"], batch.tokens["hypothesis"]
-        vectors = encoder.vectors(Tokens.cat([premises, hypotheses], encoder.format.pad_id))
-        u, v = vectors.split(len(premises))
+        u, v = encoder.vectors(Tokens.cat(batch.tokens.values(), encoder.format.pad_id)).chunk(2)
         features = [u, v, (u - v).abs()] + ([] if self.form == "sentence_bert" else [u * v])
         return at_least_float32(self.classifier(torch.cat(features, dim=1)))
 

@@ -20,20 +20,19 @@ Tasks without data get generated pairs (``data.sources.samples``), which ``facts
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
 from data.errors import UserError
 from data.randomness import TASK, generator
 from data.ranges import AtLeast3, Below1, Count, Size, Width
-from data.sources.base import Source
 from data.sources.pairs import Inference, Parallel
 from data.sources.samples import MOST, Generated, Samples
 from data.sources.trees import Trees
 from data.tokenizer import Words
-from objectives.base import Corpus, Multitask, Requirements, TaskData, task_keys
+from objectives.base import Multitask, Requirements, task_keys
 from objectives.gensen.heads import OFFSETS, Decoders, PairClassifier, Sizes
 
 TaskName = Literal["stn", "stp", "fr", "de", "parse", "nli"]
@@ -45,20 +44,6 @@ CITATION = """@inproceedings{subramanian-etal-2018-gensen,
   booktitle = {International Conference on Learning Representations},
   year = {2018}
 }"""
-
-
-class Task(NamedTuple):
-    """A task of GenSen.
-
-    Attributes:
-        source: pairs of text that it learns from; None: the run's corpus.
-        head: predicts the targets, and has the loss.
-        weight: its share of the updates of sequence tasks; 0 for NLI, whose updates come between them.
-    """
-
-    source: Source | None
-    head: Decoders | PairClassifier
-    weight: float
 
 
 class GenSen(Multitask):
@@ -132,14 +117,15 @@ class GenSen(Multitask):
         heads: dict[str, Decoders | PairClassifier] = {}
         if offsets := tuple(name for name in OFFSETS if name in tasks):
             heads["skip_thought"] = Decoders("skip_thought", offsets, sizes, None)
-        kinds: dict[Any, tuple[Callable[..., Source], Mapping[str, Any] | None]] = {
+        kinds: dict[Any, Any] = {
             "fr": (Parallel, fr),
             "de": (Parallel, de),
             "parse": (Trees, parse),
             "nli": (Inference, nli),
         }
-        for name in [name for name in kinds if name in tasks]:
-            kind, data = kinds[name]
+        for name, (kind, data) in kinds.items():
+            if name not in tasks:
+                continue
             with task_keys(name):
                 source = Samples(kind=name, pairs=synthetic_pairs) if data is None else kind(**data)
             if name == "nli":
@@ -150,26 +136,20 @@ class GenSen(Multitask):
         self.batch_size = batch_size
         self.chosen = chosen
         self.nli_every = nli_every
-        weights = _normalise(alpha, [name for name in heads if name != "nli"])
-        self.values = {name: Task(head.source, head, weights.get(name, 0.0)) for name, head in heads.items()}
-        self.own_sources = {name: task.source for name, task in self.values.items() if task.source is not None}
+        self.shares = _normalise(alpha, [name for name in heads if name != "nli"])
+        self.own_sources = {name: head.source for name, head in heads.items() if head.source is not None}
         self.perplexities = tuple(name for name in chosen if name != "nli")
 
     def task_at(self, step: int, seed: int) -> str:
-        names = [name for name, task in self.values.items() if task.weight]
-        if "nli" in self.values and (not names or step % (self.nli_every + 1) == self.nli_every):
+        if "nli" in self.heads and (not self.shares or step % (self.nli_every + 1) == self.nli_every):
             return "nli"
         number = generator(TASK, seed, step).random()
-        *ends, _ = np.cumsum([self.values[name].weight for name in names]).tolist()
-        return names[int(np.searchsorted(ends, number, side="right"))]
-
-    def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
-        return {name: task.head.prepare(corpus) for name, task in self.values.items()}
+        *ends, _ = np.cumsum([*self.shares.values()]).tolist()
+        return [*self.shares][int(np.searchsorted(ends, number, side="right"))]
 
     def facts(self) -> dict[str, Any]:
         """Returns the tasks, and those of them that learn from generated pairs."""
-        synthetic = ", ".join(name for name, source in self.own_sources.items() if source.synthetic)
-        return {"tasks": ", ".join(self.chosen)} | ({"synthetic": synthetic} if synthetic else {})
+        return {"tasks": ", ".join(self.chosen)} | super().facts()
 
 
 def _normalise(alpha: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:

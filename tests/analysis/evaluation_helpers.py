@@ -21,12 +21,10 @@ def vector_file(path: Path, vectors: Mapping[str, Sequence[float]]) -> Path:
     return path
 
 
-def bag(tmp_path: Path, words: Sequence[str], dimension: int = 8) -> Model:
+def bag(tmp_path: Path, words: Sequence[str]) -> Model:
     """Returns a bag-of-words model with random vectors of ``words``."""
     rng = np.random.default_rng(0)
-    path = vector_file(
-        tmp_path / "words.txt", {word: rng.normal(size=dimension).round(4).tolist() for word in words}
-    )
+    path = vector_file(tmp_path / "words.txt", {word: rng.normal(size=8).round(4).tolist() for word in words})
     return Model("bag", BagOfWords(vectors=str(path)))
 
 

@@ -10,7 +10,13 @@ import numpy as np
 import yaml
 
 PROBES = ("probe_length", "probe_word_content", "probe_bigram_shift")
-START: dict[str, float | None] = {"recall@1": 3.0, "recall@5": 9.0, "alignment": 0.3, "uniformity": -1.0}
+START: dict[str, float | None] = {
+    "recall@1": 3.0,
+    "recall@5": 9.0,
+    "alignment": 0.3,
+    "uniformity": -1.0,
+    "iso_score": 0.1,
+}
 START |= dict(zip(PROBES, (30.0, 8.0, 50.0), strict=True))
 START |= {"n_pairs": 400} | {f"n_{probe}": 600 for probe in PROBES}
 TRAINED = START | {"recall@1": 14.5, "recall@5": 31.0, "alignment": 0.4, "uniformity": -2.5, "probe_length": 42.0}

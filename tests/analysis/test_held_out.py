@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.held_out import quick_table, tabulate_scores
+from analysis.held_out import tabulate_scores
 from tests.analysis.runs_on_disk import START, TRAINED
 
 
@@ -18,5 +18,3 @@ def test_rows_by_hand() -> None:
     assert [*table["probe: sentence length, % ↑"]] == ["30.0", "42.0", "12.0", "16.7"]
     assert [*table["dev_mlm"]] == ["9.000", "6.500", "-2.500", "8.000"]
     assert [*table["alignment ↓"]] == ["0.300", "0.400", "0.100", "–"]
-    text = quick_table(quick, title="declutr · roberta-base", facts={"weights": "random", "steps": 3}).plain
-    assert text.startswith("declutr · roberta-base\n") and text.endswith("\nweights: random · steps: 3")

@@ -11,12 +11,11 @@ import pytest
 import torch
 
 from analysis.masked_lm import evaluate_masked_lm
-from analysis.models import Model, open_models
+from analysis.models import Model
 from data.batch import IGNORE, Tokens
 from data.errors import UserError
 from data.randomness import MASKED_PASSAGES, generator
 from data.views.masking import mask_tokens
-from encoders import BUNDLED
 from encoders.random_vectors import RandomVectors
 from tests.tiny_encoder import FORMAT, TinyEncoder
 
@@ -66,12 +65,6 @@ def test_uniform_predictions_cost_the_logarithm_of_the_vocabulary(model: Model, 
     torch.nn.init.zeros_(model.encoder.embedding.weight)
     scores = evaluate_masked_lm(model, data=data, probability=0.5, passages=9)
     assert scores["loss"] == pytest.approx(math.log(FORMAT.vocab_size))
-
-
-def test_the_loss_of_a_bundled_encoder(data: str) -> None:
-    [model] = open_models([BUNDLED])
-    scores = evaluate_masked_lm(model, data=data)
-    assert scores["masked"] > 10 and 0 < scores["loss"] < 15
 
 
 def test_a_model_without_head_is_refused(data: str) -> None:

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import geometry, page
+from analysis import page, page_sample
 from analysis.page import Example, Piece, Row, View
 from data.randomness import generator
 from data.views import perturbations
@@ -65,7 +65,9 @@ def test_spans_are_where_they_were_sampled_in_text_that_repeats_itself() -> None
         for role, block in objective.collate([example], FORMAT).tokens.items()
         for row in page.show_rows(role, block, words, FORMAT, unit=words(unit), sources=example.sources[role])
     ]
-    assert [row.span for row in rows] == [range(*span) for spans in example.spans for span in spans]
+    assert [row.span for row in rows] == [
+        range(each[0], each[-1] + 1) for spans in example.sources.values() for each in spans
+    ]
     assert {row.role for row in rows} == {"anchor 1", "anchor 2", *(f"positive {i}" for i in (1, 2, 3, 4))}
 
 
@@ -127,9 +129,9 @@ def test_the_page_escapes_names_and_has_its_numbers_beside_it(tmp_path: Path) ->
     texts = [
         " ".join(f"The sentence {i} of the text {n} stands at this place." for i in range(9)) for n in range(9)
     ]
-    sample = geometry.sample_sentences(texts, [SCRIPT])
-    space = geometry.embed_sample(RandomVectors(), sample)
-    assert space.map and len(space.nearest[0]) == geometry.NEAREST
+    sample = page_sample.sample_sentences(texts, [SCRIPT])
+    space = page_sample.embed_sample(RandomVectors(), sample)
+    assert space.map and len(space.nearest[0]) == page_sample.NEAREST
     rows = [Row("anchor", [Piece(f" {SCRIPT}", "moved", SCRIPT)], range(20, 30)), Row("part", [], range(9))]
     example = Example(words(range(60)), rows, {"x": SCRIPT})
     text, paths = write(

@@ -16,21 +16,19 @@ from analysis.senteval.classifiers import probe as trainers
 from analysis.syntax import Sentence, read_sentences
 from data.errors import UserError
 from encoders.random_vectors import RandomVectors
-from tests.analysis.evaluation_helpers import bag, tree_folder
+from tests.analysis.evaluation_helpers import tree_folder
 
 
 def table(sentences: list[Sentence], part: str = "train") -> pd.DataFrame:
     return pd.DataFrame(sentences, [part] * len(sentences))
 
 
-def sentences(part: str, count: int, seed: int, vocabulary: int = 60) -> pd.DataFrame:
+def sentences(part: str, count: int, seed: int) -> pd.DataFrame:
     """Returns sentences of 3 to 12 words "w<number>", some with a capital W, with random labels."""
     rng = np.random.default_rng(seed)
     result = []
     for _ in range(count):
-        words = [
-            f"{rng.choice([*'wwwwW'])}{number}" for number in rng.integers(vocabulary, size=rng.integers(3, 13))
-        ]
+        words = [f"{rng.choice([*'wwwwW'])}{number}" for number in rng.integers(60, size=rng.integers(3, 13))]
         result.append(Sentence(" ".join(words), bool(rng.random() < 0.1), None, f"T{rng.integers(30)}"))
     return table(result, part)
 
@@ -77,19 +75,6 @@ def test_top_sequences_are_the_commonest_of_training() -> None:
     assert {*frame["label"]} == {*range(20)}
     counts = frame[frame["label"] < 19].groupby("label")["tss"].agg(["size", "nunique"])
     assert counts["size"].tolist() == frame["tss"].value_counts().tolist()[:19] and (counts["nunique"] == 1).all()
-
-
-def test_a_perceptron_finds_words_in_a_bag_of_words_and_a_linear_probe_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(probes, "mlp_probe", partial(trainers.mlp_probe, width=128))
-    model = bag(tmp_path, [f"{letter}{n}" for n in range(10) for letter in "wW"], dimension=16)
-    sizes = enumerate({"train": 800, "dev": 200, "test": 300}.items())
-    parts = pd.concat([sentences(part, count, seed, 10) for seed, (part, count) in sizes])
-    monkeypatch.setattr(probes, "read_sentences", lambda data: parts)
-    scores = evaluate_probes(model, data="made", probes=["content"])
-    assert scores["content.logistic.test"] < 60 and scores["content.mlp.test"] > 70
-    assert scores["content.majority.test"] == 50
 
 
 def test_probes_of_trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

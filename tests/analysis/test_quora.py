@@ -28,9 +28,9 @@ def questions(count: int, seed: int) -> list[tuple[int, str, str]]:
     return pairs
 
 
-def write_files(root: Path, train: int = 120, test: int = 60) -> Path:
+def write_files(root: Path) -> Path:
     root.mkdir(exist_ok=True)
-    for number, (part, count) in enumerate((("train", train), ("test", test))):
+    for number, (part, count) in enumerate((("train", 120), ("test", 60))):
         pairs = pd.DataFrame(questions(count, number), columns=[*COLUMNS])
         pairs.to_csv(root / f"pairs_{part}.tsv", sep="\t", index=False)
     return root

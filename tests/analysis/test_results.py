@@ -13,8 +13,6 @@ from analysis.results import (
     average_seeds,
     paper_rows,
     read_frame,
-    report_differences,
-    report_ranking,
     report_table,
     select_scores,
 )
@@ -125,16 +123,3 @@ def test_commands_print_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str
     half = 4.302653 / 3**0.5  # differences 1, 2 and 3
     row = f"a,default,CR.test,83.00,81.00,2.00,{2 - half:.2f},{2 + half:.2f}"
     assert row in printed(against="b", tasks=["CR"], format="csv")
-    report_differences(results=[f"{tmp_path}/a0", f"{tmp_path}/a2"], tasks=["CR"])
-    assert "-6.00" in capsys.readouterr().out
-
-
-def test_the_best_of_each_group_by_mean_dev(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = (("d1", "D", (60.0, 50.0, 99.0)), ("d2", "D", (50.0, 70.0, 1.0)), ("p", "P", (90.0, 10.0, 1.0)))
-    folders = [
-        str(write(tmp_path / name, name, *tests, run={"objective": {"task": task}})) for name, task, tests in runs
-    ]
-    folders.append(str(write(tmp_path / "mt", "mt", 1.0, 2.0, 3.0, run={"names": {"objective": "conssent_mt"}})))
-    report_ranking(results=folders)
-    output = capsys.readouterr().out
-    assert output.splitlines()[-1] == f"results=[{','.join(folders[1:])}]" and "conssent_mt" in output

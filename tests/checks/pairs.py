@@ -48,12 +48,14 @@ OBJECTIVES: dict[str, list[str]] = {
     **{name: [] for name in list_names("objective") if name != "conssent"},
     **{f"conssent {task}": [f"objective.task={task}", "objective.k=3"] for task in "DPIRCN"},
     "declutr with a bank": BANK,
+    **{f"simcse {views}": [f"objective.views={views}"] for views in ("deletion", "sentences", "spans")},
     "nsp alone": ["objective.mlm_weight=0"],
+    "pairs with caching": ["objective.cache_chunk=24", "objective.hard_negatives=false"],
     "sop alone": ["objective.mlm_weight=0"],
     "nli of sentence_bert": ["objective.features=sentence_bert"],
 }
 ENCODERS: dict[str, list[str]] = {
-    **{f"bag_of_words {weighting}": [f"encoder.weighting={weighting}"] for weighting in ("tfidf", "sif")},
+    "bag_of_words sif": ["encoder.weighting=sif"],
     **{name: [] for name in list_names("encoder")},
 }
 
@@ -107,7 +109,8 @@ def _encoder_overrides(label: str, folder: Path, *, dropout: bool) -> list[str]:
     if target.endswith("Concatenated"):
         overrides.append(f"encoder.paths=[{folder / 'one'},{folder / 'two'}]")
     if dropout:  # recurrent encoders have it between two layers
-        overrides += [f"encoder.{key}={value}" for key, value in (("dropout", 0.1), ("layers", 2)) if key in keys]
+        recurrent = [] if target.endswith("Transformer") else ["encoder.layers=2"]
+        overrides += ["encoder.dropout=0.1", *recurrent] if "dropout" in keys else []
     return overrides
 
 
@@ -121,7 +124,7 @@ def is_impossible(objective: str, encoder: str) -> bool:
         return True
     if name == "language_model":  # impossible where states depend on later words
         return target.endswith(("Transformer", "BiLSTMMax", "GRU"))
-    return name == "simcse" and "dropout" not in encoder_keys
+    return objective == "simcse" and "dropout" not in encoder_keys
 
 
 def open_parts(folder: Path, objective: str, encoder: str) -> Parts:

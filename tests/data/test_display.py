@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import sys
 import time
 
 import pytest
@@ -38,13 +36,3 @@ def test_without_a_terminal_an_occasional_line_has_the_time_left_at_the_mean_spe
         f"training {0.5 + step / 128:.0%}  step {step}  {tqdm.format_interval(5 * (64 - step))} left"
         for step in (2, *range(14, 64, 12))
     ]
-
-
-def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = io.StringIO()
-    monkeypatch.setattr(screen, "isatty", lambda: True)
-    monkeypatch.setattr(sys, "stderr", screen)
-    with display.bar("training") as show:
-        time.sleep(0.15)  # a bar changes at most ten times a second
-        show(0.5, "loss 1.000")
-    assert "training 50%" in screen.getvalue() and "loss 1.000" in screen.getvalue()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
-from pydantic import TypeAdapter, ValidationError
 
-from data.errors import UnfitError, UserError, UserErrors, reading, reason, rename_keys
+from data.errors import UserError, UserErrors, reading, rename_keys
 
 
 def test_an_error_is_one_line_of_key_text_and_hint() -> None:
@@ -20,19 +17,6 @@ def test_an_error_is_one_line_of_key_text_and_hint() -> None:
 def test_several_errors_are_a_line_each_without_repetition() -> None:
     errors = [UserError("one", key="a"), UserError("two"), UserError("one", key="a")]
     assert str(UserErrors(errors)) == "a: one.\ntwo." and UserErrors(errors).errors == tuple(errors)
-
-
-def test_errors_come_back_from_another_process() -> None:
-    error = UserErrors([UnfitError("b", key="a", hint="C.")])
-    copy = pickle.loads(pickle.dumps(error))
-    assert type(copy) is UserErrors and str(copy) == str(error) and copy.errors[0].key == "a"
-
-
-def test_a_reason_is_one_line() -> None:
-    assert reason(RuntimeError("wrong:\n\tsize of a")) == "wrong: size of a" and reason(OSError()) == "OSError"
-    with pytest.raises(ValidationError) as error:
-        TypeAdapter(dict[str, int]).validate_json('{"a": "b"}')
-    assert reason(error.value).startswith("a: ") and "\n" not in reason(error.value)
 
 
 def test_any_error_of_a_parser_names_the_file() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from data.errors import UserError
-from data.files import atomic_folder, atomic_write, build_once, lock_folder, read_json, read_yaml, write_json
+from data.files import atomic_folder, atomic_write, build_once, read_json, read_yaml
 
 
 def test_a_file_is_replaced_atomically(tmp_path: Path) -> None:
@@ -35,12 +35,6 @@ def test_a_folder_is_replaced_atomically(tmp_path: Path) -> None:
         assert [path.read_text() for path in folder.iterdir()] == [content]
 
 
-def test_json_is_read_as_it_was_written(tmp_path: Path) -> None:
-    value = {"width": 1, "names": ["a"], "more": [2.5, None, True, "é"]}
-    write_json(tmp_path / "a.json", value)
-    assert read_json(tmp_path / "a.json") == value
-
-
 def test_yaml_has_plain_values(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("a: 1.0e-4\nb: [1, 2.0, ~, yes]\nc: ${d}\n")
     assert read_yaml(tmp_path / "a.yaml") == {"a": 1e-4, "b": [1, 2.0, None, True], "c": "${d}"}
@@ -56,20 +50,6 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> 
     with pytest.raises(UserError) as error:
         read_yaml(path)
     assert error.value.key == str(path)
-
-
-def test_a_folder_is_locked_for_one_use_and_removed_if_it_stays_empty(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    with lock_folder(folder, "run"):
-        with pytest.raises(UserError) as error, lock_folder(folder, "run"):
-            pass
-        assert error.value.key == str(folder)
-        with lock_folder(folder, "evaluation"):
-            pass
-    assert [*tmp_path.iterdir()] == []
-    with lock_folder(folder, "run"):
-        (folder / "file").touch()
-    assert [*folder.iterdir()] == [folder / "file"]
 
 
 @pytest.mark.parametrize(("error", "left"), [(UserError("refused"), 0), (KeyboardInterrupt(), 1)])

@@ -95,13 +95,6 @@ def test_iterate_gives_the_batches_of_each_step_with_any_workers(workers: int) -
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def test_fixed_batches_do_not_depend_on_the_seed() -> None:
-    batches = [rows(batch) for batch in loader(5).fixed(3)]
-    assert batches == [rows(batch) for batch in loader(5, seed=9).fixed(3)]
-    assert batches[0] != batches[1]
-    assert len(loader(5).fixed(100)) == 4 and loader(5).fixed(0) == []
-
-
 @pytest.mark.parametrize("count", [5, 21])
 def test_held_out_documents_that_do_not_fill_a_batch_make_a_smaller_one(count: int) -> None:
     part = INDICES[:count]

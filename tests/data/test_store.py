@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -237,20 +234,3 @@ def test_token_counts_equal_a_naive_loop(
     sample = indices if limit > 100 else indices[np.linspace(0, len(indices) - 1, limit).astype(int)]
     counts = Counter(token for i in sample for token in ids(TEXTS[i])[:most])
     assert table.token_counts(indices, most=most).tolist() == [counts[token] for token in range(320)]
-
-
-def test_held_out_texts_are_those_of_dev(table: TokenTable) -> None:
-    assert set(table.held_out_texts()) == {normalise(TEXTS[i]) for i in table.select("dev").indices}
-
-
-def test_a_script_without_a_main_guard_ends(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from pathlib import Path\n"
-        "from data.sentences import Sentences\nfrom data.store import prepare\n"
-        "from tests.data.samples import Document, Listed, document, tokenizer\n"
-        "source = Listed([Document(document(i)) for i in range(40)])\n"
-        "print(len(prepare(source, tokenizer(), cache=Path('cache'), sentences=Sentences())))\n"
-    )
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    subprocess.run([sys.executable, script], cwd=tmp_path, env=environment, timeout=100, check=True)

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from analysis.model_names import model_name
+from analysis.models import open_encoder
 from data.vectors import WordVectors
 from encoders.expansion import expand
 from encoders.gru import GRU
@@ -86,3 +88,12 @@ def test_the_exact_form_of_a_word_is_preferred_to_another_case(make_vectors: Any
     assert len(expanded.tokenizer) == len(encoder.tokenizer) + 2
     table = expanded.embedding.weight[expanded.tokenizer.convert_tokens_to_ids(["zebra", "okapi"])].detach()
     np.testing.assert_allclose(table, map_by_hand(encoder, vectors, KNOWN, ["Zebra", "okapi"]), atol=1e-5)
+
+
+def test_models_are_opened_with_further_words(tmp_path: Path, make_vectors: Any) -> None:
+    encoder, folder, file = tiny(), str(tmp_path / "a"), str(tmp_path / "vectors.txt")
+    expanded = expand(encoder, make_vectors(encoder, KNOWN + NEW), file)
+    encoder.save(folder)
+    opened: Any = open_encoder(f"{folder}+{folder}", expand=file)
+    np.testing.assert_array_equal(opened.encode(NEW), np.hstack([expanded.encode(NEW)] * 2))
+    assert model_name(folder, expand=file) == f"{folder}, expand vectors.txt"

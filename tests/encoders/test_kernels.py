@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,28 +12,25 @@ import torch
 from encoders import kernels
 from tests.encoders.models import SENTENCES, tiny
 
-CUDA = torch.device("cuda")
+
+def float32_settings() -> tuple[bool, str]:
+    return torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
 
 
-@pytest.mark.parametrize("enabled", [True, False])
-def test_cudnns_attention_is_off_inside_the_context(enabled: bool) -> None:
-    before = torch.backends.cuda.cudnn_sdp_enabled()
-    torch.backends.cuda.enable_cudnn_sdp(enabled)
-    for device, inside in (("cuda", False), ("cpu", enabled)):
-        with pytest.raises(KeyError), kernels.without_cudnn_attention(torch.device(device)):
-            assert torch.backends.cuda.cudnn_sdp_enabled() == inside
-            raise KeyError
-        assert torch.backends.cuda.cudnn_sdp_enabled() == enabled
-    torch.backends.cuda.enable_cudnn_sdp(before)
-
-
-@pytest.mark.parametrize(("precision", "tf32", "matmul"), [("fp32", False, "highest"), ("tf32", True, "high")])
-def test_tf32_is_used_only_on_request(precision: kernels.Precision, tf32: bool, matmul: str) -> None:
-    before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
-    with pytest.raises(KeyError), kernels.float32_products(precision):
-        assert (torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()) == (tf32, matmul)
+@pytest.mark.parametrize(
+    ("context", "flags", "inside"),
+    [
+        (kernels.without_cudnn_attention(torch.device("cuda")), torch.backends.cuda.cudnn_sdp_enabled, False),
+        (kernels.float32_products("fp32"), float32_settings, (False, "highest")),
+        (kernels.float32_products("tf32"), float32_settings, (True, "high")),
+    ],
+)
+def test_options_are_set_inside_the_context(context: Any, flags: Callable[[], Any], inside: Any) -> None:
+    before = flags()
+    with pytest.raises(KeyError), context:
+        assert flags() == inside
         raise KeyError
-    assert (torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()) == before
+    assert flags() == before
 
 
 def test_a_lower_precision_changes_vectors_and_fingerprint_until_its_context_ends() -> None:

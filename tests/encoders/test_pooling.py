@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from transformers import AutoModel
 import encoders
 from data.batch import Tokens
 from data.errors import UserError
+from encoders.hub import CHECKPOINTS
 from encoders.pooling import POOLINGS, pool
 from encoders.transformer import Transformer
 from tests.encoders.models import SENTENCES, minilm, tiny
@@ -96,7 +98,7 @@ def pooler_of_transformers(folder: Path, encoder: Transformer, sentence: str) ->
 def test_a_new_pooler_is_exported_and_used_by_evaluation(family: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     encoder = tiny(family, pooling="cls")
-    assert encoder.poolings == ("mean", "cls", "max", "last")
+    assert encoder.poolings == ("mean", "cls", "max", "last", "first_last")
     before = encoder.encode(SENTENCES)
     encoder.add_pooler()
     pooler = encoder.backbone.pooler
@@ -115,6 +117,25 @@ def test_a_new_pooler_is_exported_and_used_by_evaluation(family: str, tmp_path: 
     with pytest.raises(UserError):
         reloaded.save(tmp_path / "again")
     np.testing.assert_allclose(encoders.load(tmp_path / "encoder").encode(SENTENCES), before, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["bert", "albert", "distilbert", "roberta", "modernbert"])
+def test_first_and_last_states_are_averaged(family: str, tmp_path: Path) -> None:
+    folder = CHECKPOINTS / "declutr-mini" if family == "modernbert" else tmp_path / "encoder"
+    if family != "modernbert":
+        tiny(family).save(folder)
+    encoder: Any = encoders.load(folder, pooling="first_last")
+    model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    with torch.no_grad():
+        inputs = encoder.tokenizer(SENTENCES[0], return_tensors="pt")
+        states = model(**inputs, output_hidden_states=True).hidden_states
+    embedded = (states[0] + states[-1])[0].mean(dim=0) / 2
+    np.testing.assert_allclose(encoder.encode(SENTENCES)[0], embedded, atol=1e-5)
+    assert not encoder.has_mlm_head
+    with pytest.raises(UserError):
+        encoder.save(tmp_path / "again")
+    embeddings, same = (encoders.load(folder, layers=0, pooling=how) for how in ("first_last", "mean"))
+    np.testing.assert_allclose(embeddings.encode("a dog"), same.encode("a dog"), atol=1e-6)
 
 
 def test_the_pooler_of_published_weights_is_opened() -> None:

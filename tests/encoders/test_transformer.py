@@ -70,6 +70,8 @@ def test_only_the_first_layers_can_be_loaded(family: str, layers: int, tmp_path:
     with torch.no_grad():
         states = full.model.base_model(**tokens, output_hidden_states=True).hidden_states[layers]
     np.testing.assert_allclose(cut.encode(SENTENCES[:1])[0], states[0].mean(dim=0), atol=1e-6)
+    trained = Transformer(path=str(tmp_path / "full"), layers=layers)
+    assert np.array_equal(trained.encode(SENTENCES), cut.encode(SENTENCES))
     cut.save(tmp_path / "cut")
     np.testing.assert_allclose(encoders.load(tmp_path / "cut").encode(SENTENCES), cut.encode(SENTENCES), atol=1e-6)
     assert (layers == 2) == (cut.fingerprint() == full.fingerprint())

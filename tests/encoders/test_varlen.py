@@ -48,7 +48,7 @@ def padding_copy(encoder: Transformer) -> Transformer:
 def tokens_of(encoder: Transformer, lengths: tuple[int, ...] = LENGTHS, *, segments: bool = False) -> Tokens:
     rng = np.random.default_rng(0)
     rows = [rng.integers(5, encoder.format.vocab_size, length) for length in lengths]
-    types = [(np.arange(length) > length // 2).astype(np.int64) for length in lengths] if segments else None
+    types = [(np.arange(length) > length // 2).astype(np.int64) for length in lengths] if segments else []
     return Tokens.pad(rows, encoder.format.pad_id, type_ids=types)
 
 

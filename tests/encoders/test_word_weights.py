@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from encoders import word_weights
 from encoders.bag_of_words import BagOfWords
@@ -60,12 +59,3 @@ def test_sif_equals_algorithm_1(
     np.testing.assert_allclose(result @ common, 0, atol=1e-6)
     np.testing.assert_allclose(encoder.encode(["rare"])[0], 4 - common * (common.sum() * 4), atol=1e-5)  # p = 0
     assert f"sif from 5 sentences of {counts}" in encoder.origin
-
-
-def test_tfidf_equals_scikit_learns(vectors: str, counts: str) -> None:
-    lines = [line for line in LINES if line]
-    theirs = TfidfVectorizer(vocabulary=list(WORDS), tokenizer=str.split, token_pattern=None, norm=None).fit(lines)
-    lengths = np.array([max(1, sum(word in WORDS for word in sentence.split())) for sentence in SENTENCES])
-    expected = theirs.transform(SENTENCES) @ np.array(list(WORDS.values())) / lengths[:, None]
-    result = BagOfWords(vectors=vectors, weighting="tfidf", counts=counts).encode(SENTENCES)
-    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-7)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from pathlib import Path
 
 import pytest
@@ -106,17 +105,6 @@ def test_parameters_of_the_same_vocabulary_are_loaded_and_queues_are_not(tmp_pat
     other.words.vocabulary = 8
     assert checkpoint.load_matching(path, other) == head
     assert not torch.equal(other.words.weight, objective.words.weight)
-
-
-def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
-    try:
-        with pytest.raises((UserError, OSError)):
-            write(tmp_path, 1)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_newest_checkpoints_and_the_best_are_kept(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``compare.py``: wrong commands, planned runs, impossible pairs, starts, and a page of real runs."""
+"""``compare.py``: wrong commands, planned runs, and a page of real runs."""
 
 from __future__ import annotations
 
@@ -73,13 +73,6 @@ def test_a_dry_run_shows_every_pair_and_seed_and_writes_nothing(tmp_path: Path) 
         assert not {name for name, *_ in lines} & {name for name, *_ in others}
     assert dry_run_rows(tmp_path, *arguments, "device=cpu")[0][0] == lines[0][0]
     assert not [*tmp_path.iterdir()]
-
-
-def test_a_folder_is_an_encoder(tmp_path: Path) -> None:
-    (tmp_path / "mybert").mkdir()
-    (tmp_path / "mybert" / "config.json").write_text("{}")
-    lines = dry_run_rows(tmp_path, "objectives=[simcse]", f"encoders=[{tmp_path}/mybert]", "tokens=5")
-    assert lines[0][0].startswith("simcse-mybert-1-")
 
 
 def train(runs: Sequence[Run], folder: Path, **settings: Any) -> pd.DataFrame:

@@ -118,28 +118,6 @@ def test_a_folder_of_an_encoder_is_opened_by_its_class(tmp_path: Path) -> None:
     assert values["names"]["encoder"] == "mine"
 
 
-def test_own_yaml_folders_are_searched(tmp_path: Path) -> None:
-    (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nseed: 7\n")
-    assert compose([f"hydra.searchpath=['file://{tmp_path}']", "+experiment=mine"])["seed"] == 7
-
-
-@pytest.mark.parametrize(
-    ("group", "target"),
-    [
-        ("objective", "os.system"),
-        ("objective", "objectives.base.Objective"),
-        ("objective", "objectives.functional.nt_xent"),
-        ("objective", "encoders.gru.GRU"),
-        ("schedule", "experiments.schedules.os"),
-        ("corpus", "data.sources.nothing.Here"),
-    ],
-)
-def test_a_target_is_a_subclass_of_its_groups_base_class(group: str, target: str) -> None:
-    with pytest.raises(UserError):
-        config.build({"_target_": target}, group)
-
-
 def test_a_resumed_run_keeps_its_settings(tmp_path: Path) -> None:
     values = tiny.compose(tmp_path) | {"run_dir": str(tmp_path)}
     from experiments.run_folder import write_config

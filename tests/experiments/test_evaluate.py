@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from huggingface_hub import ModelCard
 
 from analysis.senteval.records import read_results, write_results
 from experiments.config import schema
@@ -63,21 +62,6 @@ def test_several_models_are_evaluated_into_one_table(data: Path, tmp_path: Path)
     assert again.status == 2 and [*read_results(tmp_path / "both" / folders[0]).tasks] == ["MR", "CR", "STS12"]
 
 
-def test_two_models_are_evaluated_side_by_side(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, seed in (("a", 1), ("b", 2)):
-        torch.manual_seed(seed)
-        tiny_transformer().save(tmp_path / "models" / name)
-    options: dict[str, Any] = {"data": str(data), "tasks": ["STS12"], "cache": None}
-    [folder] = evaluate(model="models/a+models/b", **options)
-    assert folder == Path("evaluations/models_a+models_b-default")
-    [bundled] = evaluate(model="declutr-mini", **options)
-    assert read_results(folder).model["weights"] == "random"
-    assert read_results(bundled).model["weights"] == "bundled"
-
-
 @pytest.fixture(scope="module")
 def wrong(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Returns a folder of files that are missing, empty, cut off or of another kind."""
@@ -91,11 +75,7 @@ def wrong(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
     ):
         next((root / "damaged").rglob(name)).write_bytes(content)
     shutil.rmtree(root / "damaged" / "downstream" / "MR")
-    for name, content in (
-        ("binary.txt", b"\x00\xff\xfe\x01"),
-        ("label.tsv", b"a\tone\na\ttwo\n"),
-    ):
-        (root / name).write_bytes(content)
+    (root / "binary.txt").write_bytes(b"\x00\xff\xfe\x01")
     shutil.copy(data / "words.txt", root / "words.txt")
     for name in ("nothing", "unfinished", "trees", "sets", "pairs"):
         (root / name).mkdir()
@@ -157,20 +137,22 @@ WRONG = [
     ("model=random_vectors data=damaged tasks=[ImageCaptionRetrieval]", "train.pkl"),
     (f"{RANDOM}tasks=[CRR]", "tasks"),
     (f"{RANDOM}protocol=defualt", "protocol"),
+    (f"{RANDOM}postprocess=withen", "postprocess"),
+    (f"{RANDOM}fit.txt=words.txt", "fit.txt"),
     (f"{RANDOM}protocol=gensen pooling=max", "pooling"),
     (f"{RANDOM}pooling=men", "pooling"),
     (f"{RANDOM}out=words.txt", "words.txt"),
     ("embed model=random_vectors sentences=binary.txt out=x.npy", "binary.txt"),
     ("embed model=random_vectors sentences=words.txt out=nothing", "nothing"),
+    ("export model=random_vectors out=x", "random_vectors"),
+    ("export model=encoder out=data", "data"),
     ("table", "results"),
     ("table results=[nope]", "nope"),
     ("table results=[cut_results]", "cut_results"),
     ("table results=[x=good,x=other]", "results"),
     ("table results=[good,other] against=nobody", "against"),
     ("table results=[good] paper=bert", "paper"),
-    ("bootstrap results=[good]", "results"),
-    ("bootstrap results=[good,cut_predictions]", "cut_predictions"),
-    ("ranking results=[good] tasks=[MR]", "results"),
+    ("table results=[x=good,y=cut_predictions] against=x", "cut_predictions"),
     ("ensemble results=[good,wide]", "CR"),
     ("ensemble results=[good,no_predictions]", "results"),
     (f"probes {MODELS}data=trees", "trees"),
@@ -182,6 +164,7 @@ WRONG = [
     (f"projection_map {MODELS}data=words.txt", "words.txt"),
     (f"masked_lm {MODELS}data=words.txt probability=0", "probability"),
     (f"mteb {MODELS}", "mteb" if find_spec("mteb") is None else "tasks"),
+    (f"geometry {MODELS}data=words.txt", "data"),
     ("download folder=words.txt", "words.txt"),
 ]
 
@@ -195,39 +178,27 @@ def test_wrong_inputs_are_named_with_status_2(command: str, key: str, wrong: Pat
 
 def test_a_run_is_evaluated_when_it_is_trained(data: Path, tmp_path: Path) -> None:
     settings = ["evaluation=senteval", f"evaluation.data={data}", "evaluation.tasks=[CR,STS12]"]
-    settings += ["evaluation.protocol=prototyping", "budget.steps=4"]
+    settings += ["evaluation.protocol=prototyping", "evaluation.postprocess=whiten", "budget.steps=4"]
     folder = tiny.run(tmp_path, *settings, f"run_dir={tmp_path / 'run'}")
     stored = json.loads((folder / "senteval.json").read_text())
-    assert [*stored["tasks"]] == ["CR", "STS12"] and stored["model"]["name"] == "run"
-    scores = {task: record["test"] for task, record in stored["tasks"].items()}
-    assert card_scores(folder) == {(task, "prototyping"): round(score, 2) for task, score in scores.items()}
+    assert [*stored["tasks"]] == ["CR", "STS12"] and stored["model"]["name"] == "run, postprocess whiten"
+    assert stored["model"]["postprocess"] == f"whiten fitted on 52 sentences of the corpus of {folder}"
+    assert json.loads((folder / "quick.json").read_text())["facts"]["postprocess"] == "whiten"
+    folder = tiny.run(tmp_path, *settings, "evaluation.postprocess=none", f"run_dir={tmp_path / 'raw'}")
+    stored = json.loads((folder / "senteval.json").read_text())
+    assert [*stored["tasks"]] == ["CR", "STS12"] and stored["model"]["name"] == "raw"
 
 
-def card_scores(folder: Path) -> dict[tuple[str, str | None], float]:
-    """Returns the scores on the model card of a run, by task and protocol."""
-    entries = ModelCard.load(folder / "encoder" / "README.md").data.eval_results or []
-    return {(entry.dataset_name.split()[1], entry.dataset_config): entry.metric_value for entry in entries}
-
-
-def test_evaluating_a_run_writes_its_card_and_nothing_else_of_the_encoder(
+def test_scores_of_a_run_as_exported_are_in_its_folder(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tiny.run(tmp_path, "evaluation=none", "budget.steps=2", f"run_dir={tmp_path / 'run'}")
     monkeypatch.chdir(tmp_path)
-    card = folder / "encoder" / "README.md"
-    before = command_runner.snapshot(folder / "encoder", without=card)
+    before = command_runner.snapshot(folder / "encoder")
 
     def score(**settings: Any) -> list[Path]:
         return evaluate(**{"model": str(folder), "data": str(data), "tasks": ["CR"], "cache": None} | settings)
 
     assert score() == [folder] and score(protocol="simcse") == [Path("evaluations/run-simcse")]
-    assert card_scores(folder).keys() == {("CR", "default"), ("CR", "simcse")}
-    text = card.read_text()
-    score(pooling="max")  # another model than that of the card
-    score(out="elsewhere")
-    assert card.read_text() == text
-    assert command_runner.snapshot(folder / "encoder", without=card) == before
-    card.write_text("---\na: [\n---\n")
-    outcome = run(tmp_path, f"model={folder}", f"data={data}", TASKS, "cache=null")
-    assert outcome.status == 2 and str(card) in outcome.error
-    assert [*read_results(folder).tasks] == ["CR", "STS12"]  # the results stay
+    assert score(pooling="max") != [folder] and score(out="elsewhere") == [Path("elsewhere")]
+    assert command_runner.snapshot(folder / "encoder") == before

@@ -1,4 +1,4 @@
-"""Signals that end a command: noted for the end of a step, or turned into an interrupt."""
+"""Signals that end a command, noted for the end of a step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from experiments.interrupts import INTERRUPTS, NOTED, noted_interrupts, terminations
+from experiments.interrupts import INTERRUPTS, NOTED, noted_interrupts
 
 
 @pytest.mark.parametrize("number", INTERRUPTS, ids=lambda number: number.name)
@@ -22,10 +22,3 @@ def test_the_first_signal_is_noted_and_the_second_interrupts(
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), number)
     assert signal.getsignal(number) == before
-
-
-def test_a_request_to_terminate_is_an_interrupt() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), terminations():
-        os.kill(os.getpid(), signal.SIGTERM)
-    assert signal.getsignal(signal.SIGTERM) == before

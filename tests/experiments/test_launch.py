@@ -65,12 +65,6 @@ def test_threads_are_divided_among_processes(
     assert launched == [expected]
 
 
-def test_a_launcher_sets_the_number_of_processes(launched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "3")
-    launch.run(tiny.check([]), Path())
-    assert launched == [(3, None)]
-
-
 @pytest.mark.parametrize("override", ["processes=16", "processes=3", "device=cuda", "device=mps"])
 def test_wrong_processes_and_missing_gpus_are_refused(
     launched: list[Any], override: str, monkeypatch: pytest.MonkeyPatch

@@ -14,7 +14,7 @@ import pytest
 from data.errors import UserError
 from experiments import sweep
 from experiments.interrupts import terminations
-from experiments.sweep import Evaluation, Run, complete, merge, run_name
+from experiments.sweep import Evaluation, Run, complete, run_name
 from tests.experiments import tiny
 
 # Seed 2 fails and seed 3 is killed until the file "mended" exists; seed 4 trains until it is told to stop.
@@ -152,15 +152,3 @@ def test_versions_of_objectives_are_read_from_their_source() -> None:
     for cls in (ConsSent, SimCSE):
         version = sweep._version(f"{cls.__module__}.{cls.__name__}")
         assert version == ([str(cls.version)] if "version" in vars(cls) else [])
-
-
-@pytest.mark.parametrize(
-    ("overrides", "more", "merged"),
-    [
-        (["a=1", "b=2"], ["a=3"], ["b=2", "a=3"]),
-        (["encoder=gru", "encoder.hidden=8", "seed=1"], ["encoder=bundled"], ["seed=1", "encoder=bundled"]),
-        (["++encoder.hidden=8"], ["encoder.hidden=9"], ["encoder.hidden=9"]),
-    ],
-)
-def test_later_overrides_replace_earlier_ones(overrides: list[str], more: list[str], merged: list[str]) -> None:
-    assert merge(overrides, more) == merged

@@ -1,4 +1,4 @@
-"""ConsSent's multitask objective: order of the tasks, the encoder and classifier that each trains, refusals."""
+"""ConsSent's multitask objective: order of the tasks, the encoder and classifier that each trains."""
 
 from __future__ import annotations
 
@@ -54,13 +54,3 @@ def test_a_task_trains_only_its_encoder_and_its_classifier(task: str) -> None:
     used = int(task in "NC")
     assert all(weight.grad is not None for weight in encoder.members[used].parameters())
     assert all(weight.grad is None for weight in encoder.members[1 - used].parameters())
-
-
-def test_tasks_have_k_and_requirements_of_their_own() -> None:
-    objective, _ = build(k=4)
-    assert {task.k for task in objective.tasks.values()} == {4}
-    assert {name: task.requirements.min_tokens for name, task in objective.tasks.items()} == {
-        "D": 5, "P": 4, "I": 1, "R": 4, "N": 2, "C": 3,
-    }  # fmt: skip
-    needs = objective.requirements
-    assert (needs.encoders, needs.unit, needs.min_tokens, needs.different_tokens) == (2, "sentence", 5, True)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-import objectives.declutr
+import objectives.caching
 from data.batch import IGNORE, Batch
 from data.errors import UserError
 from data.randomness import generator
@@ -52,21 +52,21 @@ def test_an_example_holds_spans_of_its_document() -> None:
     unit = np.arange(1000, 1100)  # consecutive ids, so that those of a span are too
     format = FORMAT.__class__(**{**FORMAT.__dict__, "vocab_size": 2000})
     example = objective.sample(unit, format, generator(0))
-    assert (len(example.anchors), len(example.positives)) == (2, 6) and example.labels is not None
-    for anchor, labels in zip(example.anchors, example.labels, strict=True):
+    assert {role: len(rows) for role, rows in example.rows.items()} == {"anchor": 2, "positive": 6}
+    for anchor, labels in zip(example.rows["anchor"], example.labels["anchor"], strict=True):
         assert (anchor[0], anchor[-1], labels[0], labels[-1]) == (0, 2, IGNORE, IGNORE)
         original = np.where(labels == IGNORE, anchor, labels)[1:-1]
         kept = original >= 1000
         assert kept.all() and (np.diff(original) == 1).all()
-    for positive in example.positives:
+    for positive in example.rows["positive"]:
         assert (positive[0], positive[-1]) == (0, 2) and (np.diff(positive[1:-1]) == 1).all()
 
 
 def test_spans_are_cut_at_the_encoders_positions() -> None:
     objective, _ = build(min_length=80, max_length=80)
     example = objective.sample(documents(1, 400)[0], FORMAT, generator(0))
-    assert example.labels is not None
-    assert {len(row) for row in example.anchors + example.labels + example.positives} == {FORMAT.max_length}
+    rows = [*example.rows["anchor"], *example.labels["anchor"], *example.rows["positive"]]
+    assert {len(row) for row in rows} == {FORMAT.max_length}
 
 
 @pytest.mark.parametrize("groups", [1, 3, 6])
@@ -119,7 +119,7 @@ def test_gradient_caching_equals_the_same_sub_batches_with_graph(
 
     cached = loss_and_gradients(objective, encoder, batch)
     with monkeypatch.context() as patch:
-        patch.setattr(objectives.declutr, "checkpoint", record_and_run)
+        patch.setattr(objectives.caching, "checkpoint", record_and_run)
         uncached = loss_and_gradients(objective, encoder, batch)
     assert 4 < len(calls) < 12
     other_dropout = loss_and_gradients(objective, encoder, batch, seed=1)

@@ -30,9 +30,9 @@ def padded(rows: list[list[int]]) -> Tokens:
     return Tokens.pad([np.array(row) for row in rows], PAD)
 
 
-def vectors(rows: int = len(ROWS), width: int = 7) -> Tensor:
+def vectors() -> Tensor:
     generator = torch.Generator().manual_seed(4)
-    return torch.randn(rows, width, dtype=torch.float64, generator=generator).requires_grad_()
+    return torch.randn(len(ROWS), 7, dtype=torch.float64, generator=generator).requires_grad_()
 
 
 def step(decoder: Decoder, token: int, sentence: Tensor, state: Tensor) -> Tensor:

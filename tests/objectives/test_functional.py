@@ -154,16 +154,6 @@ def test_in_batch_scores_by_hand() -> None:
         in_batch_scores(first, second, 4)
 
 
-def test_half_precision_vectors_are_scored_in_float32() -> None:
-    first, second = (vectors.bfloat16() for vectors in vector_pairs(6, width=64, seed=2))
-    with torch.autocast("cpu", torch.bfloat16):
-        scores = in_batch_scores(first, second, 3)
-        loss, accuracy = choose_first(scores)
-    assert scores.dtype == loss.dtype == accuracy.dtype == torch.float32
-    exact = in_batch_scores(first.double(), second.double(), 3)
-    torch.testing.assert_close(scores.double(), exact, rtol=1e-5, atol=1e-5)
-
-
 def test_choose_first_by_hand() -> None:
     scores = torch.tensor([[math.log(3), 0.0], [0.0, math.log(3)], [5.0, 5.0]])
     loss, accuracy = choose_first(scores)

@@ -36,15 +36,17 @@ def build(encoder: Encoder) -> LanguageModel:
 
 
 def test_each_token_is_followed_by_the_next() -> None:
-    objective, unit = LanguageModel(), UNITS[0]
-    wrapped = objective.sample(unit, FORMAT, generator(0))
-    assert (wrapped.tokens.tolist(), wrapped.following.tolist()) == ([0, 5, 6, 7, 2], [5, 6, 7, 2, IGNORE])
-    without_suffix = objective.sample(unit, replace(FORMAT, suffix=()), generator(0))
-    assert (without_suffix.tokens.tolist(), without_suffix.following.tolist()) == ([0, 5, 6, 7], [5, 6, 7, 30])
-    bare = objective.sample(unit, replace(FORMAT, prefix=(), suffix=(), max_length=2), generator(0))
-    assert (bare.tokens.tolist(), bare.following.tolist()) == ([5, 6], [6, 7])
-    truncated = objective.sample(unit, replace(FORMAT, max_length=4), generator(0))
-    assert (truncated.tokens.tolist(), truncated.following.tolist()) == ([0, 5, 6, 2], [5, 6, 7, IGNORE])
+    unit = UNITS[0]
+
+    def rows(**settings: Any) -> tuple[list[int], list[int]]:
+        sample = LanguageModel().sample(unit, replace(FORMAT, **settings), generator(0))
+        [tokens], [following] = sample.rows["sentence"], sample.labels["sentence"]
+        return tokens.tolist(), following.tolist()
+
+    assert rows() == ([0, 5, 6, 7, 2], [5, 6, 7, 2, IGNORE])
+    assert rows(suffix=()) == ([0, 5, 6, 7], [5, 6, 7, 30])
+    assert rows(prefix=(), suffix=(), max_length=2) == ([5, 6], [6, 7])
+    assert rows(max_length=4) == ([0, 5, 6, 2], [5, 6, 7, IGNORE])
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])

@@ -43,7 +43,8 @@ def gradients(rank: int, world: int, objective: str, folder: Path) -> list[dict[
 
 
 @pytest.mark.parametrize(
-    "objective", ["conssent_mt", "gensen", "language_model", "nsp", "quick_thoughts", "tsdae"]
+    "objective",
+    ["conssent_mt", "declutr with a bank", "gensen", "language_model", "nsp", "pairs", "quick_thoughts", "tsdae"],
 )
 def test_two_processes_give_the_gradient_of_one(
     objective: str, small_files: Path, two_processes: TwoProcesses

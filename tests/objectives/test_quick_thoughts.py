@@ -11,15 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from data.loader import Loader
-from data.sentences import Sentences
-from data.store import prepare
-from objectives.base import Corpus
 from objectives.quick_thoughts import QuickThoughts, choose_neighbours
-from tests.data.samples import Document, Listed, tokenizer
+from tests.objectives.gensen.test_objective import build_corpus
 from tests.objectives.gradients import assert_same_gradient, sample_batch
 from tests.objectives.test_conssent_mt import TwoEncoders
-from tests.tiny_encoder import FORMAT
 
 
 def naive_loss_and_accuracy(f: Tensor, g: Tensor, window: int) -> tuple[Tensor, float]:
@@ -68,16 +63,6 @@ def test_one_encoder_reads_the_sentence_and_the_other_its_neighbours() -> None:
 
 
 def test_batches_are_consecutive_sentences_of_the_corpus(tmp_path: Path) -> None:
-    lines = [f"sentence {a} {b} ." for a in "abcdefgh" for b in "stuvwxyz"]
-    source = Listed([Document("\n\n".join(lines[4 * i : 4 * i + 4])) for i in range(16)], dev_fraction=0.3)
-    words = tokenizer()
-    store = prepare(source, words, cache=tmp_path, sentences=Sentences(min_words=1))
-    objective = QuickThoughts(batch_size=8)
-    [data] = objective.task_data(Corpus(source, store, words, tmp_path)).values()
-    assert data.contiguous and data.units is store
-    loader = Loader(store, data.train.indices, objective, FORMAT, batch_size=8, seed=1, contiguous=data.contiguous)
-    for step in range(4):
-        rows = loader.batch(step).tokens["f"]
-        result = [str(words.decode(row[1 : n - 1])).strip() for row, n in zip(rows.ids, rows.lengths, strict=True)]
-        places = np.searchsorted(data.train.indices, [lines.index(text) for text in result])
-        assert places.tolist() == [(places[0] + i) % len(data.train.indices) for i in range(8)]
+    corpus = build_corpus(tmp_path)
+    [data] = QuickThoughts(batch_size=8).task_data(corpus).values()
+    assert data.contiguous and data.units is corpus.store  # contiguous batches: tests/data/test_loader.py

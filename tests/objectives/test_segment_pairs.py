@@ -60,14 +60,15 @@ def test_a_pair_is_one_row_with_segment_ids_and_masked_content(name: str) -> Non
     for seed in range(60):
         before, after = (each.sample(units[13], PAIR_FORMAT, generator(seed)) for each in (plain, masked))
         first, second, follows = plain.pair(units[13], CONTENT, generator(seed))
-        assert before.ids.tolist() == [0, *first, 2, 2, *second, 2] and len(before.ids) <= CONTENT + 4
-        assert before.type_ids.tolist() == [0] * (len(first) + 3) + [1] * (len(second) + 1)
-        assert before.labels is None and before.follows == after.follows == follows
-        assert after.labels is not None and after.type_ids.tolist() == before.type_ids.tolist()
-        selected = after.labels != IGNORE
-        assert (after.labels[selected] == before.ids[selected]).all() and (before.ids[selected] > 4).all()
-        assert (after.ids[~selected] == before.ids[~selected]).all()
-        segments |= {*after.type_ids[selected].tolist()}
+        assert not before.labels and before.numbers == after.numbers == {"follows": follows}
+        [ids], [hidden], [labels] = before.rows["pair"], after.rows["pair"], after.labels["pair"]
+        [type_ids], [same] = before.type_ids["pair"], after.type_ids["pair"]
+        assert ids.tolist() == [0, *first, 2, 2, *second, 2] and len(ids) <= CONTENT + 4
+        assert type_ids.tolist() == same.tolist() == [0] * (len(first) + 3) + [1] * (len(second) + 1)
+        selected = labels != IGNORE
+        assert (labels[selected] == ids[selected]).all() and (ids[selected] > 4).all()
+        assert (hidden[~selected] == ids[~selected]).all()
+        segments |= {*type_ids[selected].tolist()}
     assert segments == {0, 1}
 
 
@@ -135,30 +136,6 @@ def corpus(folder: Path, **options: Any) -> Corpus:
     tokenizer = train_words(lines, vocab_size=500, min_count=1, max_length=64)
     store = prepare(source, tokenizer, cache=folder, sentences=Sentences(min_words=1))
     return Corpus(source, store, tokenizer, folder)
-
-
-@pytest.mark.parametrize("name", ["nsp", "published", "sop"])
-def test_pairs_are_sampled_from_the_documents_of_a_part(name: str, tmp_path: Path) -> None:
-    objective = SOP(max_length=24) if name == "sop" else NSP(max_length=24, published=name == "published")
-    result = corpus(tmp_path)
-    [data] = objective.task_data(result).values()
-    if name == "sop":  # all sentences but the last of a document
-        assert len(data.train.indices) + len(data.dev.indices) == 240 * 7 / 8
-    for part in (data.train.indices, data.dev.indices):
-        documents = {int(i) // 8 for i in part}
-        for i in part.tolist():
-            first, second, follows = objective.pair(data.units[i], 20, generator(i))
-            numbers = [
-                [int(word) for word in result.tokenizer.decode(segment).split() if word.isdigit()]
-                for segment in (first, second)
-            ]
-            assert (
-                len(first) + len(second) <= 20
-                and {number // 8 for each in numbers for number in each} <= documents
-            )
-            if name == "sop":
-                earlier, later = numbers if follows else numbers[::-1]
-                assert sorted(earlier + later) == earlier + later
 
 
 def test_a_corpus_of_one_document_is_refused(tmp_path: Path) -> None:

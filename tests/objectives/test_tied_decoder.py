@@ -29,8 +29,8 @@ def build(family: str = "roberta") -> tuple[TiedDecoder, Transformer]:
     return decoder.double().eval(), encoder.double().eval()
 
 
-def targets(encoder: Transformer, rows: list[list[int]] = ROWS) -> Tokens:
-    return Tokens.pad([encoder.format.wrap(np.array(row)) for row in rows], encoder.format.pad_id)
+def targets(encoder: Transformer) -> Tokens:
+    return Tokens.pad([encoder.format.wrap(np.array(row)) for row in ROWS], encoder.format.pad_id)
 
 
 def reference(decoder: TiedDecoder, encoder: Transformer) -> Any:

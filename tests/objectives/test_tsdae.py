@@ -42,7 +42,7 @@ def units(encoder: Encoder) -> list[np.ndarray]:
 def test_the_input_is_a_subsequence_of_the_target(length: int, seed: int) -> None:
     objective, encoder = TRANSFORMER
     unit = np.random.default_rng(seed).integers(5, encoder.format.vocab_size, size=length).astype(np.uint16)
-    noisy, target, _ = objective.sample(unit, encoder.format, generator(seed))
+    [noisy], [target] = objective.sample(unit, encoder.format, generator(seed)).rows.values()
     assert target.tolist() == encoder.format.wrap(unit).tolist() and target.dtype == noisy.dtype == np.int64
     assert (noisy[0], noisy[-1]) == (target[0], target[-1]) == (0, 2)
     remaining = iter(target[1:-1].tolist())
@@ -56,13 +56,16 @@ def test_sixty_percent_of_the_words_are_deleted() -> None:
     objective, encoder = TRANSFORMER
     word_starts = np.flatnonzero(objective.begins)[-50:]
     assert len(word_starts) == 50 and word_starts.min() > 4
-    kept = [len(objective.sample(word_starts, encoder.format, generator(seed)).noisy) - 2 for seed in range(200)]
+    kept = [
+        len(objective.sample(word_starts, encoder.format, generator(seed)).rows["noisy"][0]) - 2
+        for seed in range(200)
+    ]
     assert np.mean(kept) == pytest.approx(20, abs=1)
 
 
 def test_the_gru_decoder_has_special_tokens_of_its_own() -> None:
     objective, encoder = build("bilstm")
-    target = objective.sample(np.array([5, 0, 2]), encoder.format, generator(0)).target
+    [target] = objective.sample(np.array([5, 0, 2]), encoder.format, generator(0)).rows["target"]
     assert target.tolist() == [START, 9, 4, 6, END]
     assert isinstance(objective.decoder, Decoder)
     assert objective.decoder.embedding.num_embeddings == encoder.format.vocab_size + 4
@@ -101,10 +104,3 @@ def test_a_transformer_without_an_output_layer_gets_one() -> None:
     encoder.model = encoder.model.base_model
     TSDAE().build(encoder)
     assert encoder.has_mlm_head
-
-
-@pytest.mark.parametrize("family", ["distilbert", "modernbert"])
-def test_an_architecture_without_cross_attention_gets_a_gru(family: str) -> None:
-    objective, encoder = TSDAE(), models.tiny(family)
-    objective.build(encoder)
-    assert isinstance(objective.decoder, Decoder)

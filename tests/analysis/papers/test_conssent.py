@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from analysis.papers.base import Options
-from analysis.papers.conssent import FIGURE_1, FIGURE_3, TASKS, add_ensembles
+from analysis.papers.conssent import BEST_SIX, ENSEMBLE, FIGURE_1, FIGURE_3, TASKS, add_ensembles
 from tests.analysis.senteval.example_results import record
 
 
@@ -29,8 +29,8 @@ def wide(seeds: Sequence[int]) -> pd.DataFrame:
     return frame
 
 
-def test_the_ensemble_has_the_best_k_of_each_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A seed that lacks a task has no ensemble."""
+def test_ensembles_join_the_best_k_of_each_task_and_the_best_six(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A seed that lacks a task has no ensemble. C's two encoders are among the best six of seed 2."""
     calls: list[tuple[list[str], list[str]]] = []
 
     def ensemble(members: list[str], tasks: list[str]) -> Any:
@@ -39,12 +39,14 @@ def test_the_ensemble_has_the_best_k_of_each_task(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("analysis.ensemble.ensemble", ensemble)
     frame = wide((1, 2, 3))
+    frame.loc[(frame["run"] == "ConsSent-C-5-2"), ["TREC.dev", "CR.dev"]] = 80.0
     frame = frame[(frame["task"] != "ConsSent-R") | (frame["seed"] != 3)]
     added = add_ensembles("task", frame, Options())[len(frame) :]
     assert added[["task", "k", "run", "seed", "TREC.test"]].values.tolist() == [
-        ["Ensemble", "", "", seed, 95.0] for seed in (1, 2)
+        [name, "", "", seed, 95.0] for seed in (1, 2) for name in (BEST_SIX, ENSEMBLE)
     ]
-    for seed, (members, tasks) in enumerate(calls, start=1):
+    assert {"folder/ConsSent-C-2-2", "folder/ConsSent-C-5-2"} <= {*calls[2][0]} and len(calls[2][0]) == 6
+    for seed, (members, tasks) in enumerate(calls[1::2], start=1):
         best = {task: "5" if (task, seed) == ("ConsSent-C", 1) else "2" for task in TASKS}
         assert sorted(members) == sorted(f"folder/{task}-{k}-{seed}" for task, k in best.items())
         assert sorted(tasks) == ["CR", "TREC"]

@@ -15,13 +15,17 @@ from analysis.papers.base import Options
 from analysis.papers.gensen import BEST, draw_maps, evaluation_table, labelled_sets, map_sets, members, rows
 from analysis.probes import PROBES
 from encoders.random_vectors import RandomVectors
+from experiments.sweep import configuration
 from tests.analysis.senteval import small_data
 
 
 @pytest.mark.parametrize("budget", ["teaching", "paper"])
 def test_rows_join_encoders_of_one_seed(budget: Any) -> None:
-    single, *joined = CATALOGUE["gensen/table2"].runs(Options(budget=budget, seeds=[7]))
+    single, *joined, lone = CATALOGUE["gensen/table2"].runs(Options(budget=budget, seeds=[7]))
     assert not single.members and "seed=7" in single.overrides
+    [vectors] = CATALOGUE["gensen/table7"].runs(Options(vectors="v.txt", seeds=[7]))[0].evaluation
+    assert vectors == "expand=v.txt" and not lone.evaluation
+    assert lone.labels["row"] == "InferSent" and configuration(lone)["names"]["encoder"] == "bilstm_max"
     for run in joined:
         assert run.seed == 7 and not run.overrides
         assert tuple(member.labels["row"] for member in run.members) == members(run.labels["row"])
@@ -30,7 +34,7 @@ def test_rows_join_encoders_of_one_seed(budget: Any) -> None:
     assert "encoder.bidirectional=false" in forward.overrides
 
 
-def test_joined_encoders_are_named_by_row_and_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joined_encoders_and_word_vectors_are_evaluated_for_each_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "analysis.reports.make_command",
         lambda evaluate: lambda models, **settings: pd.DataFrame([models], ["model"]),
@@ -40,28 +44,29 @@ def test_joined_encoders_are_named_by_row_and_seed(monkeypatch: pytest.MonkeyPat
     frame = pd.DataFrame(
         [{**run.labels, "seed": run.seed, "run": str(place)} for place, run in enumerate(members)]
     )
-    options, table = (
-        Options(runs=Path("runs")),
-        evaluation_table(9, "title", "data", [BEST, "+STN"], "quora:evaluate_duplicates").table,
-    )
-    assert table and table(frame, options).loc["model"].to_dict() == {
-        f"{BEST}, seed 1": "runs/0+runs/1",
-        f"{BEST}, seed 2": "runs/2+runs/3",
-        "+STN, seed 1": "runs/4",
-        "+STN, seed 2": "runs/5",
-    }
-    assert f"{BEST}, seed 1" not in table(frame.drop(index=0), options)  # a member failed
+    options = Options(runs=Path("runs"), vectors="v.txt")
+    item = evaluation_table(9, "title", "data", [BEST, "+STN"], "quora:evaluate_duplicates", claims={})
+    assert item.extend and item.table
+    wide = item.extend(frame, options)
+    models = {"runs/0+runs/1": BEST, "runs/2+runs/3": BEST, "runs/4": "+STN", "runs/5": "+STN"}
+    assert wide["run"].tolist() == wide["model"].tolist() == [*models, "bag_of_words", "bag_of_words"]
+    assert wide["row"].tolist() == [*models.values(), *["word vectors"] * 2] and [*wide["seed"]] == [1, 2] * 3
+    assert item.table(wide, options).loc["model", f"{BEST}, seed 2"] == "runs/2+runs/3"
+    assert len(item.extend(frame.drop(index=0), options)) == len(wide) - 1  # a member failed
 
 
 def test_probes_stand_beside_the_majority_class_and_printed_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = {f"{probe}.{name}.test": 50.0 for probe in PROBES for name in ("logistic", "majority")}
     scores["order.mlp.test"] = 80.0
-    frame, item = pd.DataFrame([scores] * 3).T, CATALOGUE["gensen/table5"]
+    frame, item = pd.DataFrame([scores] * 5).T, CATALOGUE["gensen/table5"]
     monkeypatch.setattr("analysis.reports.make_command", lambda evaluate: lambda **settings: frame)
     members = [member for run in item.runs(Options(seeds=[1])) for member in run.members or (run,)]
     runs = pd.DataFrame({"row": [member.labels["row"] for member in members], "seed": 1, "run": "x"})
-    assert item.table
-    table = item.table(runs, Options(data=Path("data"), runs=Path()))
+    assert item.extend and item.table
+    options = Options(data=Path("data"), runs=Path())
+    wide = item.extend(runs, options)
+    assert {*item.compared(wide, options)["panel"]} == {*scores}
+    table = item.table(wide, options)
     assert table[["order.mlp.test", "order.majority.test"]].iloc[0].tolist() == ["80.0", "50.0"]
     assert table.loc["Majority Baseline (printed)", "tss.logistic.test"] == "56.0"
 

@@ -11,7 +11,7 @@ import pytest
 from analysis.claims import decide
 from analysis.papers import CATALOGUE, declutr
 from analysis.papers.base import Options, Reproduction, sweep
-from analysis.results import paper_rows, tidy
+from analysis.results import paper_rows, read_table, tidy
 from analysis.senteval.averages import AVERAGES
 
 TRAINED = [item for item in CATALOGUE.values() if item.rows]
@@ -19,9 +19,11 @@ ON_SENTEVAL = [item for item in TRAINED if item.scores and not item.needs]
 # Planned from the papers' grids: number of encoders at teaching and at the paper's size, with all files named.
 COUNTS = {
     "declutr/2a": (18, 60), "declutr/2b": (18, 60), "declutr/2c": (18, 90), "declutr/3": (30, 60),
+    "declutr/span_lengths": (15, 60), "declutr/published": (6, 6), "suite/capacity": (24, 24),
     "declutr/table2": (9, 5), "declutr/table4": (27, 9), "declutr_v1/2a": (18, 20), "declutr_v1/3": (30, 60),
-    "declutr_v1/s1a": (21, 9), "declutr_v1/s1b": (27, 16), "declutr_v1/table_s5": (6, 4),
-    "conssent/fig1": (54, 30), "conssent/table2": (33, 11), "suite/objectives": (27, 27),
+    "declutr_v1/s1a": (21, 9), "declutr_v1/s1b": (27, 16), "declutr_v1/table_s5": (6, 8),
+    "conssent/fig1": (54, 30), "conssent/table2": (39, 11), "suite/objectives": (27, 27),
+    "suite/views": (105, 0),
 }  # fmt: skip
 
 
@@ -48,7 +50,7 @@ def wide(item: Reproduction) -> pd.DataFrame:
 
 
 def test_names_are_unique_and_titles_are_given() -> None:
-    assert len(CATALOGUE) == 41
+    assert len(CATALOGUE) >= 44
     assert all(item.title and item.id == name for name, item in CATALOGUE.items())
 
 
@@ -63,7 +65,7 @@ def test_runs_are_planned_at_each_size(item: Reproduction) -> None:
         assert all(f"seed={run.seed}" in run.overrides for run in trained)
         if item.id in COUNTS:
             assert len(runs) == COUNTS[item.id][size == "paper"]
-        assert {run.seed for run in item.runs(options(size, seeds=[7, 8]))} == {7, 8}
+        assert {run.seed for run in item.runs(options(size, seeds=[7, 8]))} == ({7, 8} if trained else {1})
 
 
 @pytest.mark.parametrize("item", ON_SENTEVAL, ids=ids)
@@ -78,6 +80,55 @@ def test_figures_are_drawn_tables_made_and_claims_decided(item: Reproduction, tm
     else:
         table = item.table(frame, options("teaching")) if item.table else item.score_table(frame)
         assert {*frame["row"].unique()} <= {*table.index} and len(table.columns)
+
+
+@pytest.mark.parametrize(
+    ("figure", "scores", "outcomes"),
+    [
+        ("declutr/span_lengths", "strategy; 2,4 | 4,2:62; 1,1 | 1,1:63; 3,2 | 2,3:65; 4,2 | 2,4:65", "held held"),
+        ("declutr/span_lengths", "strategy; 2,4 | 4,2:67; 1,1 | 1,1:63; 8,2 | 2,8:63; 4,2 | 2,4:65", "not not"),
+        (
+            "declutr/table2",
+            "row:panel; Transformer:CR:60; Transformer:TREC:60; Transformer:downstream:60; DeCLUTR:CR:62; "
+            "DeCLUTR:TREC:58; DeCLUTR:downstream:62; Transformer-small:TREC:60; Transformer-small:CR:60; "
+            "DeCLUTR-small:TREC:58; DeCLUTR-small:CR:60.4",
+            "held - - not held -",
+        ),
+        (
+            "declutr/table3",
+            "row:panel; Transformer:probing:70; DeCLUTR:probing:70.1; contrastive only:probing:66",
+            "held - - held",
+        ),
+        (
+            "declutr_v1/table_s5",
+            "row:panel; bundled:probing:70; bundled, fine-tuned:probing:62; roberta-base:probing:70; "
+            "sentence-transformers/roberta-base-nli-mean-tokens:probing:66",
+            "held - - not -",
+        ),
+        (
+            "declutr_v1/table_s6",
+            "row:panel; DeCLUTR:SNLI:60; DeCLUTR:others:60; Sent. Transformers:SNLI:66; "
+            "Sent. Transformers:others:62",
+            "held -",
+        ),
+        ("declutr_v1/table_s6", "row:panel; DeCLUTR:others:60; Sent. Transformers:others:62", "- -"),
+        ("suite/capacity", "objective:layers; DeCLUTR:1:60; DeCLUTR:2:62; DeCLUTR:4:63", "held"),
+        ("suite/capacity", "objective:layers; DeCLUTR:1:60; DeCLUTR:2:58; DeCLUTR:4:63", "not"),
+    ],
+)
+def test_verdicts_on_invented_scores(figure: str, scores: str, outcomes: str) -> None:
+    axes, *rows = scores.split("; ")
+    table = pd.DataFrame([row.split(":") for row in rows], columns=[*axes.split(":"), "score"])
+    table = table.assign(run="", panel=table.get("panel", ""))
+    seeds = [
+        table.assign(seed=s, score=table["score"].astype(float) + 0.1 * (table.index % 4 == s)) for s in range(4)
+    ]
+    words = {"held": "held", "not": "not held", "-": "not computed here"}
+    for count in (4, 1):  # one: as a published model
+        verdicts = decide(CATALOGUE[figure].claims, pd.concat(seeds[:count]))
+        for verdict, outcome in zip(verdicts, outcomes.split(), strict=True):
+            expected = words[outcome] if count > 1 or outcome == "-" else "undecided at this size"
+            assert verdict.outcome == expected
 
 
 def test_a_share_scales_the_flops_of_the_command_line() -> None:
@@ -124,3 +175,48 @@ def test_tables_without_runs_are_as_printed() -> None:
     item = CATALOGUE["declutr/table1"]
     assert item.table
     assert item.table(pd.DataFrame(), Options()).loc["DeCLUTR-base", "embedding_dim"] == "768"
+
+
+LONE = {"Infersent (AllNLI)": "InferSent", "Skipthought": "+STN"}
+PROBED = {
+    f"Skipthought{tasks}": f"+STN{tasks}, one encoder"
+    for tasks in (" +Fr +De", " +Fr +De +NLI", " +Fr +De +NLI +Par")
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "names", "others"),
+    [
+        ("conssent/table2", {}, {13: "not computed here"}),  # no average of QuickThoughts
+        ("conssent/table3", {"NLI": "InferSent", "Untrained": "Untrained LSTM"}, {5: "not computed here"}),
+        ("gensen/table2", {"Infersent (AllNLI)": "InferSent"}, {5: "not computed here"}),
+        (
+            "gensen/table3",
+            {"+STN +Fr +De +NLI +L": "+STN +Fr +De +NLI +L, one encoder", "FastText": "word vectors"},
+            {},
+        ),
+        ("gensen/table5", LONE | PROBED, {}),
+        ("gensen/table6", LONE, {}),
+    ],
+)
+def test_printed_scores_bear_out_what_their_paper_states(
+    table: str, names: dict[str, str], others: dict[int, str]
+) -> None:
+    """The papers' own scores, in the place of three equal seeds of ours, beside the printed rows."""
+    item = CATALOGUE[table]
+    printed = read_table(table.replace("/", "_")).set_index("model").apply(pd.to_numeric, errors="coerce")
+    if not item.needs:
+        printed = item.printed_rows().drop(columns=[*AVERAGES], errors="ignore")
+        tests = {
+            name: f"{name.partition('.')[0]}.test" for name in printed if name.endswith(("accuracy", "pearson"))
+        }
+        printed = printed.join(printed[[*tests]].rename(columns=tests))
+        printed["ImageCaptionRetrieval.test"] = printed.filter(like="recalls").mean(axis=1)
+    printed = printed.rename(index=names).groupby(level=0).first()
+    rows = {run.labels["row"] for run in item.runs(options("paper"))} | {"Ensemble", "word vectors"}
+    frame = pd.concat([printed.assign(seed=seed, run="") for seed in (1, 2, 3)]).rename_axis("row").reset_index()
+    frame = (
+        frame[frame["row"].isin(rows)].set_index(["row", "seed", "run"]).dropna(axis=1, how="all").reset_index()
+    )
+    outcomes = [verdict.outcome for verdict in decide(item.claims, item.compared(frame, options("paper")))]
+    assert outcomes == [others.get(place, "held") for place in range(len(outcomes))]

@@ -18,6 +18,7 @@ from analysis.senteval.tasks import TASKS
 from analysis.senteval.vectors import CHUNK
 from data.errors import UserError
 from encoders.bag_of_words import BagOfWords
+from encoders.postprocess import postprocess
 from encoders.random_vectors import RandomVectors
 from tests.analysis.senteval import small_data
 from tests.analysis.senteval.example_results import SENTEVAL
@@ -70,6 +71,19 @@ def test_all_28_tasks_from_word_vectors(data: Path, tmp_path: Path) -> None:
     assert counts["CR"] == (60, 60, 60) and counts["TREC"] == (120, 120, 120) and counts["SST2"] == (24, 24, 24)
     assert counts["STS12"] == (0, 0, 100) and counts["ImageCaptionRetrieval"] == (150, 150, 150)
     assert results == read_results(tmp_path) and {"declutr_downstream", "probing"} <= {*results.averages}
+
+
+def test_the_store_of_a_postprocessed_encoder_has_raw_vectors(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = BagOfWords(vectors=str(data / "words.txt"))
+    evaluate(raw, data, out=tmp_path / "raw", cache=tmp_path / "cache")
+    encoder: Any = postprocess(raw, sorted(task_sentences(data, "MR")), "center", where="MR")
+    expected = plain(evaluate(encoder.encode, data))
+    monkeypatch.setattr(BagOfWords, "forward", None)  # nothing is embedded again
+    monkeypatch.setattr("analysis.senteval.vectors.CheckedEncoder.depends_on_batch", lambda *_: False)
+    assert plain(evaluate(encoder, data, out=tmp_path / "mapped", cache=tmp_path / "cache")) == expected
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [raw.fingerprint()]
 
 
 def test_saved_predictions_reproduce_the_scores(data: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Records and results: senteval.json, comparability, tables."""
+"""Records and results: senteval.json, comparability."""
 
 from __future__ import annotations
 
@@ -63,17 +63,3 @@ def test_published_counts_equal_those_of_the_data() -> None:
 def test_headlines_are_the_test_score() -> None:
     assert all(each.score(next(iter(headlines(task, each)))) == each.test for task, each in records().items())
     assert [*headlines("STS12", record("STS12", protocol="simcse"))] == ["spearman.all"]
-
-
-def test_results_as_scores_table_and_text() -> None:
-    tasks = records(("CR", "MRPC", "STS12")) | {"TREC": record("TREC", sentences=5900, embed_seconds=2.5)}
-    value = results("mine", tasks)
-    assert value.scores == {"CR": 70, "TREC": 70, "MRPC": 70, "MRPC.f1": 78, "STS12": 70}
-    table = value.table()
-    assert [*table.index] == [
-        ("CR", "accuracy"), ("TREC", "accuracy"), ("MRPC", "accuracy"), ("MRPC", "F1"), ("STS12", "mean Spearman"),
-    ]  # fmt: skip
-    trec, f1 = table.loc["TREC"].iloc[0], table.loc["MRPC", "F1"]
-    assert trec["sentences"] == 5900 and trec["sentences_per_second"] == 2360 and trec["seconds"] == 1.5
-    assert f1["test"] == 78 and np.isnan(table["dev"]["MRPC", "F1"])
-    assert "mine" in str(value) and "2360.00" in str(value)

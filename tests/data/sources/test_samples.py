@@ -21,13 +21,6 @@ def test_smaller_numbers_give_the_first_pairs(kind: Any) -> None:
     assert len(pairs) == MOST and list(Samples(kind=kind, pairs=10).read()) == pairs[:10]
 
 
-def test_french_and_german_translate_the_same_sentences() -> None:
-    french, german = Samples(kind="fr", pairs=200), Samples(kind="de", pairs=200)
-    assert list(french.texts()) == list(german.texts())
-    assert next(french.examples()).texts[1] == "La femme n'aime pas le juge."
-    assert next(german.examples()).texts[1] == "Die Frau liebt den Richter nicht."
-
-
 def test_a_hypothesis_does_not_give_its_class_away() -> None:
     source = Samples(kind="nli", pairs=3000, dev_fraction=0.3)
     pairs = list(source.read())

@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from data.errors import UserError
 from data.sources.base import Example
 from data.sources.text import Text
-from tests.data.sources.corpora import write_lines
 
 
 def texts(source: Text) -> list[str]:
@@ -53,23 +50,10 @@ def test_fields_and_groups_of_rows_are_read(tmp_path: Path, name: str, content: 
     assert list(source.examples()) == [Example((text,), group="book"), Example(("",), group="x")]
 
 
-def test_parquet_is_read(tmp_path: Path) -> None:
-    rows = [{"text": "one", "n": 1}, {"text": None, "n": 2}]
-    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
-    assert texts(Text(path=str(tmp_path))) == ["one", ""]
-
-
 def test_splits_of_the_hub_are_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "load_dataset", lambda dataset, *, split, **options: [{"text": split}])
     source = Text(dataset="some/set", revision="0" * 40, dev_split="validation")
     assert list(source.read()) == [Example(("train",), part="train"), Example(("validation",), part="dev")]
-
-
-def test_rows_are_joined_to_documents(tmp_path: Path) -> None:
-    rows = ["", " = First = ", " text ", " = = Section = = ", " more ", " = Second = ", " end "]
-    source = Text(path=write_lines(tmp_path / "a.txt", rows), document_start="^ = [^=]+ = $")
-    documents = [example.texts[0] for example in source.read()]
-    assert documents == ["= First = text = = Section = = more", "= Second = end"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from data.randomness import generator
-from data.views.perturbations import Noise, delete, insert, part_at_random, permute, replace, split_in_two
+from data.views.perturbations import (
+    Noise,
+    crop,
+    delete,
+    insert,
+    part_at_random,
+    permute,
+    repeat,
+    replace,
+    split_in_two,
+)
 
 SPECIAL = (0, 1, 2)
 VOCABULARY = 20
@@ -75,6 +85,16 @@ def test_other_tokens_keep_their_order_and_new_ones_are_not_in_the_sentence(
 
 def test_deleted_positions_are_uniform() -> None:
     assert_follows(lambda rng: delete(np.arange(5), 2, rng).tokens, uniform_over(combinations(range(5), 3)))
+
+
+def test_repeated_positions_are_uniform() -> None:
+    outcomes = (tuple(sorted([*range(5), *pair])) for pair in combinations(range(5), 2))
+    assert_follows(lambda rng: repeat(np.arange(5), 2, rng).tokens, uniform_over(outcomes))
+
+
+def test_crops_are_uniform_over_all_starts() -> None:
+    outcomes = (tuple(range(start, start + 3)) for start in range(4))
+    assert_follows(lambda rng: crop(np.arange(6), 3, rng).tokens, uniform_over(outcomes))
 
 
 def test_replaced_positions_are_uniform() -> None:

@@ -221,12 +221,6 @@ def test_lengths_and_boundaries_do_not_reveal_the_class(name: str, sentences: in
         assert accuracy(known[hint], pairs) == pytest.approx(0.5, abs=0.03), hint
 
 
-def test_lengths_reveal_the_class_of_published_pairs() -> None:
-    corpus = Numbered(documents=400, sentences=8, longest=30)
-    pairs = [pair for _, pair in corpus.pairs("published", 6000)]
-    assert accuracy(features(corpus, pairs)["lengths"], pairs) > 0.54
-
-
 def test_lengths_of_sentences_do_not_reveal_the_order() -> None:
     """If sentences were left out only at the end, the last one would be a short one."""
     corpus = Numbered(documents=600, sentences=40, longest=24)

@@ -47,12 +47,13 @@ def test_source_and_targets_are_cut_at_90_with_start_and_end_tokens() -> None:
     head, wide_format = Decoders("skip_thought", ("stn", "stp"), SIZES, None), replace(FORMAT, max_length=500)
     tokens = np.resize(np.arange(5, 12), 300).astype(np.uint16)
     example = head.sample(NeighbourUnit(tokens, (tokens, tokens[:88])), wide_format, generator(0))
-    assert [len(example.source), *map(len, example.targets)] == [90, 90, 90]
-    for target in example.targets:
-        assert target.tolist() == [START, *tokens[:88].tolist(), END] and target.dtype == np.int64
-    limited = head.sample(Pair(tokens, tokens[:3], -1), FORMAT, generator(0))
-    assert len(limited.source) == FORMAT.max_length  # the encoder's limit
-    assert [target.tolist() for target in limited.targets] == [[START, 5, 6, 7, END]]
+    assert len(example.rows["source"][0]) == 90
+    for part in ("stn", "stp"):
+        assert example.rows[part][0].tolist() == [START, *tokens[:88].tolist(), END]
+    pairs = Decoders("fr", ("fr",), SIZES, None)
+    [source], [target] = pairs.sample(Pair(tokens, tokens[:3], -1), FORMAT, generator(0)).rows.values()
+    assert len(source) == FORMAT.max_length  # the encoder's limit
+    assert target.tolist() == [START, 5, 6, 7, END]
 
 
 def test_the_loss_of_decoders_is_the_mean_over_real_target_tokens() -> None:

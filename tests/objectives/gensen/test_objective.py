@@ -39,15 +39,9 @@ def word_tokenizer() -> Any:
     return train_words(texts, vocab_size=2000, min_count=1, lowercase=True, max_length=90)
 
 
-def build_corpus(folder: Path, tokenizer: Any = None) -> Corpus:
-    tokenizer = tokenizer or word_tokenizer()
-    sentences = Sentences(min_words=1, unique=False)
+def build_corpus(folder: Path) -> Corpus:
+    tokenizer, sentences = word_tokenizer(), Sentences(min_words=1, unique=False)
     return Corpus(source(), prepare(source(), tokenizer, cache=folder, sentences=sentences), tokenizer, folder)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("gensen")
 
 
 def gru() -> GRU:
@@ -71,7 +65,7 @@ def test_alpha_sets_the_share_of_each_task() -> None:
     objective = small_gensen(tasks=["stn", "fr", "de"], alpha={"de": 6, "skip_thought": 1, "fr": 1})
     counts = Counter(objective.task_at(step, 0) for step in range(2000))
     assert counts["de"] == pytest.approx(1500, abs=80) and counts["fr"] == pytest.approx(250, abs=60)
-    assert {name: task.weight for name, task in objective.values.items()} == {
+    assert objective.shares == {
         "skip_thought": 0.125,
         "fr": 0.125,
         "de": 0.75,
@@ -79,38 +73,6 @@ def test_alpha_sets_the_share_of_each_task() -> None:
 
 
 # Data
-
-
-def test_tasks_read_files_of_the_user(tmp_path: Path) -> None:
-    (tmp_path / "a.en").write_text("".join(f"{line}\n" for line in LINES))
-    (tmp_path / "a.fr").write_text("".join(f"{line.upper()} OUI\n" for line in LINES))
-    trees = "".join(f"(S (NP (DT the) (NN {a})) (VP (VB go)) (. .))\n" for a in "abcdefghijklmnopqrstuvwxyz")
-    (tmp_path / "a.mrg").write_text(trees)
-    objective = small_gensen(
-        tasks=["fr", "parse", "nli"],
-        fr={"source": str(tmp_path / "a.en"), "target": str(tmp_path / "a.fr"), "dev_fraction": 0.3},
-        parse={"gold": str(tmp_path / "a.mrg"), "dev_fraction": 0.3},
-    )
-    assert objective.facts()["synthetic"] == "nli"
-    task_data = objective.task_data(build_corpus(tmp_path))
-    unit, task = task_data["fr"].units[0], objective.tasks["fr"]
-    assert word_tokenizer().decode(unit.first) == LINES[0].lower()
-    assert task.tokenizer.decode(unit.second) == f"{LINES[0].lower()} oui"
-    parse = objective.tasks["parse"].tokenizer
-    assert parse.decode(task_data["parse"].units[0].second) == "(S (NP XX XX )NP (VP XX )VP . )S"
-    assert parse.unk_token_id not in task_data["parse"].units[0].second
-    assert task_data["fr"].lengths is not None
-    assert task_data["fr"].lengths[0] == len(unit.first) + len(unit.second)
-
-
-def test_the_encoders_vocabulary_is_built_from_the_sources() -> None:
-    objective = small_gensen(tasks=["stn", "fr", "nli"])
-    texts = list(objective.texts())
-    fr, nli = (objective.tasks[name].source for name in ("fr", "nli"))
-    assert fr is not None and nli is not None
-    sources = [*fr.texts(), *nli.texts(None)]
-    assert len(sources) > len(texts) > 200 and texts == list(dict.fromkeys(sources))
-    assert list(small_gensen(tasks=["stn"]).texts()) == [] and small_gensen(tasks=["stn"]).texts_key() == ""
 
 
 @pytest.mark.parametrize(
