@@ -18,6 +18,7 @@ for name in [name for name in os.environ if name.startswith(READ_AT_IMPORT)]:
     del os.environ[name]
 os.environ["OMP_NUM_THREADS"] = "1"  # more threads than free cores slow each other down
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
 
 # The same examples every time, however busy the machine.
 CHECKS = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
