@@ -129,8 +129,6 @@ def flatten_results(results: pd.Series) -> pd.DataFrame:
 def read_named(paths: Sequence[str], tasks: Sequence[str] | None = None) -> pd.Series:
     """Reads results as a series of ``Results`` by model, protocol and seed; seeds of no run count from 1.
 
-    ``model["run"]`` is the configuration of the run whose encoder was evaluated, {} for other models.
-
     Args:
         paths: FOLDER, or NAME=FOLDER to rename its model; "*" and "?" in a folder stand for any letters.
         tasks: names of tasks that are read; None: all.
@@ -150,7 +148,7 @@ def read_named(paths: Sequence[str], tasks: Sequence[str] | None = None) -> pd.S
             run = run_folder(str(result.folder)) or run_folder(member)
             config = read_yaml(run / CONFIG) if run else {}
             settings = str(comparable(config) | {"seed": None})
-            result.model |= {"name": name or str(result.model.get("name")), "run": config}
+            result.model["name"] = name or str(result.model.get("name"))
             result.tasks = {task.name: result.tasks[task.name] for task in chosen if task.name in result.tasks}
             rows.append((result.model["name"], result.protocol, config.get("seed"), settings, result))
     frame = pd.DataFrame(rows, columns=["model", "protocol", "seed", "settings", "result"])

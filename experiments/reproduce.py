@@ -112,8 +112,8 @@ def reproduce(
             text = "none is finished and evaluated (models that are not trained here need data=<SentEval folder>)"
             raise UserError(text, key="runs")
         while item.search:
-            wanted = override(item.search(tidy(frame, scores), options), overrides)
-            if not (new := [run for run in wanted if run not in planned]):
+            extension = override(item.search(tidy(frame, scores), options), overrides)
+            if not (new := [run for run in extension if run not in planned]):
                 folders = (options.runs / run_name(run) for run in planned)
                 notes.append(f"Training: {sum_costs(read_runs(*folders))}.")
                 break
@@ -151,7 +151,7 @@ def reproduce(
     else:
         body = tabulate(item.table(frame, options) if item.table else item.score_table(frame), stem)
         if item.claims and scored:
-            body += explain(item, item.compared(frame, options))
+            body += explain(item, item.select_compared(frame, options))
     with atomic_write(stem.with_suffix(".md")) as file:
         file.write("\n\n".join([f"# {item.title}", *body, *notes]) + "\n")
     print(f"{stem}.md")

@@ -95,7 +95,8 @@ class QuickThoughts(Objective):
 
     def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> TokenExample:
         """Returns the sentence, which both encoders read; nothing is random."""
-        return TokenExample({reader: [format.wrap(unit)] for reader in READERS})
+        rows = [format.wrap(unit)]
+        return TokenExample({reader: rows for reader in READERS})
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         assert isinstance(encoder, Concatenated), "the experiment builds requirements.encoders of them"

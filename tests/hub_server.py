@@ -88,7 +88,7 @@ class Hub:
         self.large |= {_sha256(content): (path, content) for path, content in files.items()}
         return commit
 
-    def received(self, path: str) -> list[Request]:
+    def list_requests(self, path: str) -> list[Request]:
         """Returns the GET requests so far whose path contains ``path``."""
         return [request for request in self.requests if request.method == "GET" and path in request.path]
 

@@ -53,9 +53,9 @@ def test_a_published_encoder_gives_the_same_vectors(folder: Path, hub: hub_serve
     published = SentenceTransformer(str(folder), device="cpu")
     expected = published.encode(SENTENCES[::2])  # pooled by the maximum, as 1_Pooling sets
     assert encoder.encode(SENTENCES[::2]) == pytest.approx(expected, abs=1e-6)
-    assert not hub.received("onnx") and not hub.received("README.md")
-    fetched = [request.path.rsplit("/", 1)[-1] for request in hub.received("org/tiny")]
-    assert fetched.count("tokenizer.json") == 1 and len(hub.received("/cdn/")) == 1
+    assert not hub.list_requests("onnx") and not hub.list_requests("README.md")
+    fetched = [request.path.rsplit("/", 1)[-1] for request in hub.list_requests("org/tiny")]
+    assert fetched.count("tokenizer.json") == 1 and len(hub.list_requests("/cdn/")) == 1
 
 
 def test_training_and_evaluating_by_name(folder: Path, hub: hub_server.Hub, tmp_path: Path) -> None:
@@ -175,4 +175,4 @@ def test_after_a_reset_connection_the_next_call_fetches_the_newest_commit(
     if changed:
         commit = hub.publish("org/tiny", files | {"vocab.txt": b"new"})
     hub.requests.clear()
-    assert encoders.load("org/tiny").origin.endswith(commit[:12]) and len(hub.received("/cdn/")) == 1
+    assert encoders.load("org/tiny").origin.endswith(commit[:12]) and len(hub.list_requests("/cdn/")) == 1

@@ -87,7 +87,7 @@ def test_the_configured_data_sets_are_read(
     result = [example.texts[0] for example in source.read()]
     assert result == ([f"= Title = {row}" for row in rows] if corpus == "wikitext103" else rows)
     assert source.commit == commits[corpus]
-    assert not hub.received("plain_text/test") and not hub.received("wikitext-2")
+    assert not hub.list_requests("plain_text/test") and not hub.list_requests("wikitext-2")
 
 
 def test_a_second_run_makes_no_request(

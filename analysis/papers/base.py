@@ -137,7 +137,7 @@ class Reproduction:
         quick: panel to a score of quick.json, where there is no SentEval data.
         tasks: SentEval tasks evaluated at teaching size; None for all.
         protocol: of SentEval.
-        claims: statements of the paper, checked on the long frame; of a table, see ``compared``.
+        claims: statements of the paper, checked on the long frame; of a table, see ``select_compared``.
         needs: description of ``data``, where it is not SentEval's.
         notes: departures from the paper that a reader of the result must know.
     """
@@ -184,7 +184,7 @@ class Reproduction:
         ]
         return pd.DataFrame(rows).dropna()
 
-    def compared(self, frame: pd.DataFrame, options: Options) -> pd.DataFrame:
+    def select_compared(self, frame: pd.DataFrame, options: Options) -> pd.DataFrame:
         """Returns the long frame that a table's claims are checked on, of all columns if ``scores`` names none.
 
         At the paper's size each seed also has the ``printed`` rows, which are of far larger encoders than those of

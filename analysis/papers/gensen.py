@@ -189,7 +189,7 @@ def members(row: str) -> tuple[str, ...]:
     return (row,) if row in ENCODERS else (row + SINGLE, SECOND[row])
 
 
-def expanded(names: Sequence[str], options: Options) -> list[Run]:
+def expand_rows(names: Sequence[str], options: Options) -> list[Run]:
     """Returns ``rows`` with the words of ``vectors=`` (section 8)."""
     evaluation = (f"expand={options.vectors}",) if options.vectors else ()
     return [replace(run, evaluation=evaluation) for run in rows(names, options)]
@@ -211,7 +211,7 @@ def rows(names: Sequence[str], options: Options) -> list[Run]:
 TABLE_2 = Reproduction(
     "gensen/table2",
     "GenSen, table 2: transfer tasks",
-    partial(expanded, ["+STN", *SECOND, "InferSent"]),
+    partial(expand_rows, ["+STN", *SECOND, "InferSent"]),
     paper="gensen",
     columns=TRANSFER,
     scores={"transfer": "gensen_delta", **TRANSFER_SCORES},
@@ -250,7 +250,7 @@ TABLE_2 = Reproduction(
 )
 
 
-def pooled(options: Options) -> list[Run]:
+def list_poolings(options: Options) -> list[Run]:
     """Returns the best row of table 2 with each pooling."""
     [run] = rows([BEST], options)
     return [replace(run, labels={"row": name}, evaluation=(f"pooling={name}",)) for name in ("max", "last")]
@@ -260,7 +260,7 @@ POOLING = replace(
     TABLE_2,
     id="gensen/pooling",
     title="GenSen, section 8: pooling, maximum over time or last state",
-    rows=pooled,
+    rows=list_poolings,
     scores=TRANSFER_SCORES,
     tasks=TRANSFER,
     protocol="default",
@@ -412,7 +412,7 @@ TABLE_6 = replace(
     TABLE_2,
     id="gensen/table6",
     title="GenSen, table 6: image-caption retrieval",
-    rows=partial(expanded, [BEST, "InferSent", "+STN"]),
+    rows=partial(expand_rows, [BEST, "InferSent", "+STN"]),
     columns=["ImageCaptionRetrieval"],
     scores={"": "ImageCaptionRetrieval.test"},
     tasks=["ImageCaptionRetrieval"],

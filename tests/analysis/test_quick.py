@@ -97,8 +97,8 @@ def test_both_orders_and_all_lengths_occur() -> None:
 def test_labels_of_probes_match_their_sentences(texts: list[str]) -> None:
     parts = quick.draw_sentences(texts, generator(0))
     known = [set(part) for part in parts]
-    own = {*vocabulary(1500)[400:]}  # words of single documents, which are either trained or tested on
-    train, test = (own.intersection(" ".join(part).lower().replace(".", "").split()) for part in parts)
+    single = {*vocabulary(1500)[400:]}  # words of single documents, which are either trained or tested on
+    train, test = (single.intersection(" ".join(part).lower().replace(".", "").split()) for part in parts)
     assert train and test and not train & test
 
     length, content, order = (

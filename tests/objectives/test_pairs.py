@@ -52,14 +52,14 @@ def test_duplicates_are_no_negatives(n: int, negatives: bool, both: bool, seed: 
     texts = np.random.default_rng(seed).integers(0, most, (vectors.shape[1], n))
     terms, right = [], []
     for i, reverse in product(range(n), (False, True)[: 1 + both]):
-        own = F.cosine_similarity(vectors[i, 0], vectors[i, 1], dim=0)
-        others = [own]
+        cosine = F.cosine_similarity(vectors[i, 0], vectors[i, 1], dim=0)
+        others = [cosine]
         for role, j in product((0,) if reverse else range(1, len(texts)), range(n)):
             same = texts[role][j] in texts[:2, i] or (role < 2 and texts[1 - role][j] == texts[1 - role][i])
             if not same:
                 others.append(F.cosine_similarity(vectors[i, int(reverse)], vectors[j, role], dim=0))
-        terms.append(torch.logsumexp(torch.stack(others) / 0.05, 0) - own / 0.05)
-        right += [] if reverse else [bool(own >= max(others))]
+        terms.append(torch.logsumexp(torch.stack(others) / 0.05, 0) - cosine / 0.05)
+        right += [] if reverse else [bool(cosine >= max(others))]
     numbers = torch.from_numpy(texts.T)
     ours, accuracy = rank_pairs(vectors, numbers, temperature=0.05, both_directions=both)
     assert_same_gradient(ours, torch.stack(terms).mean(), [vectors])

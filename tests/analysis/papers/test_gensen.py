@@ -65,7 +65,7 @@ def test_probes_stand_beside_the_majority_class_and_printed_rows(monkeypatch: py
     assert item.extend and item.table
     options = Options(data=Path("data"), runs=Path())
     wide = item.extend(runs, options)
-    assert {*item.compared(wide, options)["panel"]} == {*scores}
+    assert {*item.select_compared(wide, options)["panel"]} == {*scores}
     table = item.table(wide, options)
     assert table[["order.mlp.test", "order.majority.test"]].iloc[0].tolist() == ["80.0", "50.0"]
     assert table.loc["Majority Baseline (printed)", "tss.logistic.test"] == "56.0"

@@ -218,5 +218,5 @@ def test_printed_scores_bear_out_what_their_paper_states(
     frame = (
         frame[frame["row"].isin(rows)].set_index(["row", "seed", "run"]).dropna(axis=1, how="all").reset_index()
     )
-    outcomes = [verdict.outcome for verdict in decide(item.claims, item.compared(frame, options("paper")))]
+    outcomes = [verdict.outcome for verdict in decide(item.claims, item.select_compared(frame, options("paper")))]
     assert outcomes == [others.get(place, "held") for place in range(len(outcomes))]
