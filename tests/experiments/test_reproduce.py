@@ -140,7 +140,7 @@ def test_another_encoder_replaces_the_models() -> None:
     [
         ("", "figure"),
         ("figure=declutr/2z", "figure"),
-        ("figure=suite/compute budget=paper", "budget"),
+        ("figure=suite/curves budget=paper", "budget"),
         ("figure=declutr/2a seeds=[]", "seeds"),
         ("figure=declutr/2a jobs=0", "jobs"),
         ("figure=declutr/2a protocol=quick", "protocol"),
