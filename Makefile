@@ -27,7 +27,8 @@ same-python:
 	    exit 2; \
 	fi
 
-# torch comes first and alone, so that no resolver ever exchanges the build that this machine gets.
+# torch comes first and alone, so that no resolver ever exchanges the build that this machine gets. Python compiles
+# what it imports: pip would compile everything, in half of the time of the set-up.
 $(STAMP): setup.cfg pyproject.toml $(CONSTRAINTS) | same-python
 	@if ! $(BIN)/python -c '$(IS_NEW)' 2>/dev/null; then \
 	    for python in $(PYTHONS); do \
@@ -42,13 +43,14 @@ $(STAMP): setup.cfg pyproject.toml $(CONSTRAINTS) | same-python
 	    $$python -m venv --clear $(VENV); \
 	fi
 	@echo "setup: $(TORCH) (once; the largest download)"
-	@$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) $(TORCH)
+	@$(BIN)/python -m pip install --quiet --no-compile --constraint $(CONSTRAINTS) $(TORCH)
 	@echo "setup: everything else, at the versions of $(CONSTRAINTS)"
-	@$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[test,lint]'
+	@$(BIN)/python -m pip install --quiet --no-compile --constraint $(CONSTRAINTS) --editable '.[test,lint]'
 	@touch $@
 
 run: $(STAMP)
-	$(BIN)/python experiments/run.py objective=declutr encoder=roberta-base $(ARGS)
+	$(BIN)/python experiments/run.py objective=declutr encoder=bundled budget=short $(ARGS)
+	@echo "RoBERTa-base, from the Hugging Face hub: $(BIN)/python experiments/run.py objective=declutr encoder=roberta-base"
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile $(ARGS)

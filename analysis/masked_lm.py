@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from itertools import islice
-from pathlib import Path
 from typing import Unpack
 
 import numpy as np
@@ -57,7 +56,7 @@ def evaluate_masked_lm(
     if not isinstance(encoder, Encoder) or not encoder.has_mlm_head:
         raise UserError(f"{model.name} has no head for masked language modelling", key="models")
     device, first, sums = next(encoder.parameters()).device, len(encoder.format.prefix), []
-    for place, (_, text) in enumerate(islice(lines(Path(data).expanduser()), passages)):
+    for place, text in enumerate(islice(lines(data), passages)):
         ids = np.array(encoder.tokenizer.encode(text, add_special_tokens=False))[: encoder.format.max_content]
         masked, labels = mask_tokens(ids, encoder.format, probability, generator(MASKED_PASSAGES, 1, place))
         tokens = Tokens.pad([encoder.format.wrap(masked)], encoder.format.pad_id).to(device)

@@ -164,7 +164,7 @@ def fit_map(encoder: Encoder, kind: Kind, settings: Fit, model: str) -> Encoder:
         UserError: if there is no text, it cannot be read, or it has too few sentences.
     """
     if settings.text is not None:
-        texts = (text.strip() for _, text in lines(Path(settings.text).expanduser()))
+        texts = map(str.strip, lines(settings.text))
         where, sentences = settings.text, [*islice(filter(None, texts), settings.sentences)]
     elif (run := run_folder(split_members(model)[0])) is None:
         raise UserError("not set, and only runs have a corpus", key="fit.text")
@@ -219,9 +219,7 @@ def embed_sentences(*, model: str, sentences: str, out: str, **options: Unpack[M
     Raises:
         UserError: if the model or the file cannot be read, or ``out`` cannot be written.
     """
-    texts = [text.rstrip("\r\n") for _, text in lines(Path(sentences).expanduser())]
+    texts = [text.rstrip("\r\n") for text in lines(sentences)]
     vectors = open_encoder(model, **options).encode(texts, show_progress_bar=True)
-    path = Path(out).expanduser()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path, "wb") as file:
+    with atomic_write(Path(out).expanduser(), "wb") as file:
         np.save(file, vectors)

@@ -9,7 +9,6 @@ equal to the query never.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Unpack
 
 import numpy as np
@@ -60,7 +59,7 @@ def evaluate_neighbours(
     Raises:
         UserError: if the file cannot be read or has no sentence.
     """
-    candidates = [line.strip() for _, line in lines(Path(sentences).expanduser()) if line.strip()]
+    candidates = [*filter(None, map(str.strip, lines(sentences)))]
     if not candidates:
         raise UserError("no sentence", key=sentences)
     nearest = zip(queries, neighbours(queries, candidates, model.rows, k), strict=True)

@@ -242,10 +242,22 @@ def find_lead(scores: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
 # Pictures
 
 
-def draw_scores(summary: pd.DataFrame) -> Figure:
-    """Draws scores after training, bars with 95 % intervals for each pair; takes what ``summarise`` returns."""
-    means, halves = (summary[name].unstack([1, 2], sort=False) for name in ("after", "after ±"))
-    return plots.bars(means, halves, "Bars: means after training, with 95 % intervals.")
+def draw_scores(summaries: Mapping[str, pd.DataFrame]) -> Figure:
+    """Draws each score on an axis of its own, a bar for each pair; takes rows of ``summarise`` by score."""
+    with plots.suite_style():
+        figure = plots.new_figure(
+            "",
+            f"Bars: means after training. Lines: before it. Error bars: 95 % intervals, from {LEAST} seeds on.",
+            sum(0.2 * len(rows) + 0.5 for rows in summaries.values()),
+        )
+        grid = figure.subplots(len(summaries), squeeze=False)
+        for (axes,), (name, rows) in zip(grid, summaries.items(), strict=True):
+            pairs, hues = [*map(" · ".join, rows.index)], [plots.colour(objective) for objective, _ in rows.index]
+            axes.barh(pairs, rows["after"], xerr=rows["after ±"], color=hues)
+            axes.plot(rows["before"], pairs, "|", color=plots.INK, markersize=12)
+            axes.set_title(name)
+            axes.invert_yaxis()
+    return figure
 
 
 def draw_losses(axes: Axes, part: str, runs: pd.DataFrame) -> None:
@@ -274,7 +286,7 @@ def draw_equation(equation: str) -> str:
 
 def read_journals(folder: Path) -> dict[str, Any]:
     """Reads a finished run: ``analysis.runs.read_run``, the lines of its journal, and its last timings."""
-    timings = (read_lines(folder / "timings.jsonl") or [dict.fromkeys(COSTS, 0.0)])[-1]
+    timings = read_lines(folder / "timings.jsonl")[-1]
     return {**timings, **read_run(folder), "metrics": read_lines(folder / "metrics.jsonl")}
 
 
@@ -292,9 +304,9 @@ def write_page(
     """
     scores, table = compare_scores(frame, starts), pd.DataFrame(runs)
     means, lead = find_lead(scores)
-    summary = summarise(scores)
-    summaries = {name: rows.droplevel("score") for name, rows in summary.groupby("score", sort=False)}
-    figure = draw_scores(summary)
+    rows = summarise(scores)
+    summaries = {name: rows.loc[name] for name in rows.index.unique("score")}
+    figure = draw_scores(summaries)
     html = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
     page = html.get_template("page.html").render(
         means=means,
@@ -308,7 +320,6 @@ def write_page(
         costs=table.groupby(PAIR, sort=False)[COSTS].mean(),
         summaries=summaries,
         scores=scores,
-        keys={name: key for key, name in quick.LABELS.items()},
         first=frame.iloc[0],
         figure=figure,
         least=LEAST,

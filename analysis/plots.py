@@ -84,7 +84,6 @@ def colour(objective: str) -> str:
 def save(figure: Figure, stem: Path, frame: pd.DataFrame) -> list[Path]:
     """Writes ``stem``.pdf and ``stem``.png, without a timestamp, and ``frame``, their numbers, as ``stem``.csv."""
     paths = [Path(f"{stem}.{kind}") for kind in ("pdf", "png", "csv")]
-    stem.parent.mkdir(parents=True, exist_ok=True)
     for path in paths:
         with suite_style(), atomic_write(path, "wb") as file:
             if path.suffix == ".csv":
@@ -197,22 +196,6 @@ def lines(
             grid[0].plot([], **style, linestyle=linestyle, label=label)
         figure.supylabel(ylabel)
         figure.legend(loc="outside right upper")
-    return figure
-
-
-def bars(means: pd.DataFrame, halves: pd.DataFrame, note: str) -> Figure:
-    """Draws a group of bars for each row and a bar for each column, with intervals of half-widths ``halves``.
-
-    Args:
-        means: frame whose columns are named by several levels.
-        halves: half-widths, NaN where there is none.
-        note: foot of the figure.
-    """
-    with suite_style():
-        figure = new_figure("", note, 0.22 * means.size + 1)
-        axes = means.plot.barh(ax=figure.subplots(), xerr=halves, color=SERIES, ylabel="")
-        axes.invert_yaxis()
-        axes.legend([*map(" · ".join, means)], loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 

@@ -159,11 +159,6 @@ def read_named(paths: Sequence[str], tasks: Sequence[str] | None = None) -> pd.S
     return frame.sort_values(["group", "seed"], kind="stable").set_index(["model", "protocol", "seed"])["result"]
 
 
-def headline_scores(results: pd.Series) -> pd.DataFrame:
-    """Returns the scores that tables show (``Results.scores``), by model, protocol and seed."""
-    return pd.DataFrame([result.scores for result in results], results.index, dtype=float)
-
-
 def average_seeds(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Returns means over the rows of a model and protocol, and halves of their 95 % intervals (Student's t).
 
@@ -211,7 +206,7 @@ def report_table(
     if against is not None:
         show_differences(named, against, format)
         return
-    scores, printed = headline_scores(named), None
+    scores, printed = pd.DataFrame([result.scores for result in named], named.index, dtype=float), None
     if paper:
         rows = paper_rows(paper, split).rename(index=f"{paper}, {{}}".format, level=1)
         scores, printed = tabulate(flatten_results(named), rows, rows.rename_axis(["model", "protocol"]))

@@ -45,7 +45,7 @@ def draw_spectra(
     """
     pydocs = Pydocs()
     held_out = (example.texts[0] for example in pydocs.read() if pydocs.assign_part(example) == "dev")
-    texts = [line for _, line in lines(Path(data).expanduser())] if data else [*held_out]
+    texts = [*(lines(data) if data else held_out)]
     *samples, _ = quick.draw_texts(texts, 0)
     count = len(samples[-1])
     if count < MIN_SENTENCES:

@@ -28,7 +28,8 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         line = f"{self.key}: {self.text}" if self.key else self.text
-        return f"{line.rstrip('.')}. {self.hint}".strip() if self.hint else f"{line.rstrip('.')}."
+        line += "." * (line[-1:] not in (".", "?"))
+        return f"{line} {self.hint}".strip()
 
 
 class UserErrors(UserError):

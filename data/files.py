@@ -22,10 +22,13 @@ from data.errors import UserError, reading
 def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
     """Opens a file beside ``path`` for writing ("w" or "wb") and renames it on success; on failure removes it.
 
+    The folder is made if it is missing.
+
     Raises:
         OSError: if ``path`` is a folder, a pipe or a device, or cannot be written.
     """
     path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a file", str(path))
     unfinished = _temporary(path)

@@ -43,7 +43,7 @@ class WordVectors(vocab.Vectors):
     dim: int
 
     def __init__(self, path: Path | str) -> None:
-        super().__init__(str(path))
+        super().__init__(str(Path(path).expanduser()))
 
     def cache(self, name: str, *unused: Any, **options: Any) -> None:
         """Reads the file ``name``; called by torchtext's constructor, whose further arguments are not used."""

@@ -25,7 +25,7 @@ from data.vectors import WordVectors
 from encoders.api import Encoding
 from encoders.base import Encoder
 from encoders.pooling import pool
-from encoders.saving import NO_LIMIT, WEIGHTS, describe_origin, read_marker, read_weights, write_modules
+from encoders.saving import NO_LIMIT, WEIGHTS, read_marker, read_weights, write_modules
 from encoders.word_weights import Weighting, weigh
 
 WORDS, TOKENIZER = "embedding.weight", "tokenizer.json"  # sentence-transformers' names
@@ -69,18 +69,18 @@ class BagOfWords(Encoder):
             folder = Path(path).expanduser()
             with reading("bag of words", folder):
                 marker = read_marker(folder)
-                self.weights, self.origin = marker["weights"], describe_origin(folder, marker)
+                self.weights, self.origin = marker["weights"], marker["origin"]
                 backend = Tokenizer.from_file(str(folder / TOKENIZER))
                 table = read_weights(folder / WEIGHTS)[WORDS]
         elif vectors is not None:
-            file = WordVectors(Path(vectors).expanduser())
+            file = WordVectors(vectors)
             table, backend = file.vectors, word_tokenizer(file.words, lowercase)
             self.weights = "pretrained"
             self.origin = f"word vectors of {vectors}"
             if weighting != "none":
                 if counts is None:
                     raise UserError(f"not set, and weighting={weighting} needs a text", key="encoder.counts")
-                text = (line.lower() if lowercase else line for _, line in lines(Path(counts).expanduser()))
+                text = (line.lower() if lowercase else line for line in lines(counts))
                 number = weigh(table, file.words, filter(str.strip, text), sif_a)
                 self.origin += f", weighted by {weighting} from {number:,} sentences of {counts}"
         else:

@@ -22,7 +22,7 @@ from data.ranges import Existing
 from encoders import load
 from encoders.api import Encoding
 from encoders.base import Encoder
-from encoders.saving import describe_origin, read_marker
+from encoders.saving import read_marker
 
 WEAKEST_FIRST = ("random", "bundled", "own", "pretrained")  # a random member makes the whole encoder "random"
 
@@ -73,7 +73,7 @@ class Concatenated(Encoder):
         self.members = nn.ModuleList(members)  # type: ignore[assignment]
         self.tokenizer, self.format = members[0].tokenizer, members[0].format
         self.weights = min((member.weights for member in members), key=WEAKEST_FIRST.index)
-        self.origin = describe_origin(folder, marker) if marker else "; ".join(member.origin for member in members)
+        self.origin = marker.get("origin") or "; ".join(member.origin for member in members)
         self.same_input = all(member.input_settings() == members[0].input_settings() for member in members)
         self.reads_order = any(member.reads_order for member in members)
         self.computes_padding = any(member.computes_padding for member in members)

@@ -9,7 +9,7 @@ import huggingface_hub  # which imports its parts when they are used
 
 from data.errors import UserError, reading, reason
 from data.sources.table import ASK_SECONDS
-from encoders.saving import HEAD, MARKER, describe_origin, read_marker
+from encoders.saving import HEAD, MARKER, read_marker
 
 BUNDLED = "modernbert-mini-2"  # the checkpoint that training starts from without network (encoder=bundled)
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
@@ -55,7 +55,7 @@ def resolve(name: str | None, path: str | None, *, fallback: bool = False) -> So
         if not (folder / MARKER).is_file():
             return Source(folder, "own", path)
         marker = read_marker(folder)
-        return Source(folder, marker["weights"], describe_origin(folder, marker))
+        return Source(folder, marker["weights"], marker["origin"])
     assert name is not None
     if name in bundled():
         return Source(CHECKPOINTS / name, "bundled", f"{name}, bundled")

@@ -29,7 +29,7 @@ from data.sources.base import Source
 from encoders import load
 from encoders.api import Encoding
 from encoders.base import Encoder
-from encoders.saving import WEIGHTS, describe_origin, read_marker, read_weights, write_modules
+from encoders.saving import WEIGHTS, read_marker, read_weights, write_modules
 
 Kind = Literal["none", "center", "all_but_the_top", "whiten"]
 FITTED_SENTENCES = 4000
@@ -97,7 +97,7 @@ class Postprocessed(Encoder):
         folder = Path(folder)
         marker, weights = read_marker(folder), read_weights(folder / DENSE / WEIGHTS)
         opened = cls(load(folder / RAW), weights["linear.weight"], weights["linear.bias"], marker["fitted"])
-        opened.origin = describe_origin(folder, marker)
+        opened.origin = marker["origin"]
         return opened
 
 

@@ -33,7 +33,6 @@ from encoders.saving import (
     NO_LIMIT,
     WEIGHTS,
     class_name,
-    describe_origin,
     read_marker,
     read_weights,
     write_modules,
@@ -252,7 +251,7 @@ class Recurrent(Encoder):
 
     def _draw(self, shape: Shape, vectors: str | None) -> None:
         """Initialises all weights but the head's; words that ``vectors`` has get their vectors from it."""
-        file = None if vectors is None else WordVectors(Path(vectors).expanduser())
+        file = None if vectors is None else WordVectors(vectors)
         shape = shape if file is None else shape._replace(word_size=file.dim)
         self.embedding = nn.Embedding(len(self.tokenizer), shape.word_size)
         self._build(shape)
@@ -268,7 +267,7 @@ class Recurrent(Encoder):
         """Reads everything from a folder that ``save`` wrote."""
         marker = read_marker(folder)
         assert marker["class"] == class_name(type(self)), marker["class"]
-        self.weights, self.origin = marker["weights"], describe_origin(folder, marker)
+        self.weights, self.origin = marker["weights"], marker["origin"]
         self.tokenizer = load_tokenizer(folder)
         self.embedding = nn.Embedding.from_pretrained(read_weights(folder / WEIGHTS)[WORDS])
         self._build(Shape(**marker["shape"]))

@@ -49,14 +49,9 @@ def encoder_class(folder: Path) -> Any:
 
 
 def read_marker(folder: Path) -> dict[str, Any]:
-    """Returns the content of the folder's ``encoder.json``: class, weights, origin, and keys of the class."""
+    """Returns the content of ``encoder.json``: class, weights, their origin (``folder`` first), others."""
     marker = read_json(folder / MARKER)
-    return marker | {"origin": printable(marker["origin"])}
-
-
-def describe_origin(folder: Path, marker: dict[str, Any]) -> str:
-    """Returns the origin of weights that were read from ``folder``."""
-    return f"continued from {folder}; before that: {marker['origin']}"
+    return marker | {"origin": f"continued from {folder}; before that: {printable(marker['origin'])}"}
 
 
 def refuse_other(folder: Path) -> None:

@@ -20,7 +20,6 @@ from typing import Literal
 import numpy as np
 import torch
 from scipy import sparse
-from sklearn.feature_extraction.text import CountVectorizer
 from torch import Tensor
 
 from data.errors import UserError
@@ -45,6 +44,8 @@ def weigh(table: Tensor, words: Sequence[str], sentences: Iterable[str], a: floa
     Raises:
         UserError: if no word of the text has a vector.
     """
+    from sklearn.feature_extraction.text import CountVectorizer  # late, as it takes a second to import
+
     texts = list(islice(sentences, MOST))
     vectorizer = CountVectorizer(vocabulary=words, analyzer=str.split, dtype=np.float32)
     counts = sparse.csr_array(vectorizer.transform(texts))  # (N, V)

@@ -68,10 +68,13 @@ def call_with_hydra(
     def call(config: DictConfig) -> None:
         try:
             values.append(job(resolve(config, HydraConfig.get())))
-        except UserError as error:
-            errors.append(error)  # raised below, as Hydra would print more than a line
-            if os.getpid() != process:
+        except Exception as error:
+            if (answer := exit_answer(error)) is None:
                 raise
+            if os.getpid() != process:
+                print(answer[1], file=sys.stderr)  # Hydra prints that of one job only
+                raise
+            errors.append(UserError(answer[1]))  # raised below, as Hydra would print more than a line
 
     with rendered_errors():
         flags, overrides = read_arguments(name)

@@ -21,7 +21,7 @@ from analysis.senteval.protocols import ProtocolName
 from data.errors import UserError
 from data.ranges import Count, Seed, Threads
 from experiments.command import call_command
-from experiments.config import override_key
+from experiments.config import check, override_key
 from experiments.sweep import (
     Run,
     complete,
@@ -41,6 +41,7 @@ def compare(
     *,
     objectives: Names,
     encoders: Names,
+    corpus: str,
     budget: str,
     equal: Literal["tokens", "compute"],
     tokens: Count,
@@ -72,13 +73,14 @@ def compare(
         }
         for group, names in (("objective", objectives), ("encoder", encoders))
     }
-    length = [] if equal == "compute" else [f"budget.tokens={tokens}"]
-    repeated = [run.repeat(seed) for run in sweep([f"budget={budget}", *length], axes) for seed in seeds]
+    base = [f"corpus={corpus}", f"budget={budget}", *[f"budget.tokens={tokens}"] * (equal == "tokens")]
+    repeated = [run.repeat(seed) for run in sweep(base, axes) for seed in seeds]
     planned = override(repeated, overrides, reserved=axes)
     senteval = find_senteval(data, protocol, tasks)
     if dry_run:
         print_runs(planned)
         return
+    check(configuration(planned[0]))
     folder = Path(runs)
     frame = complete([*planned, *list_starts(planned)], folder, senteval=senteval, jobs=jobs, threads=threads)
     failed = [f"{name} failed: {line}" for name, line in frame.attrs["failed"].items()]

@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,6 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from analysis.model_names import CONFIG, EXPORT, run_folder
+from data.display import flatten
 from data.errors import UserError, UserErrors, reading
 from data.files import read_json, read_yaml
 
@@ -190,12 +191,11 @@ def check(config: Mapping[str, Any]) -> None:
     """Raises UserErrors for all wrong keys of a run's configuration: unknown or missing ones, types, ranges."""
     from experiments.settings import Settings
 
-    errors = [UserError("missing", key=key) for key in missing_keys(config)]
-    # Components as in run.yaml are right, and their classes take up to seconds to import.
-    right = compose([])
-    nodes: dict[str, Any] = {key: config.get(key) or {} for key in BASES if config.get(key) != right[key]}
-    if not config.get("evaluation"):
-        nodes.pop("evaluation", None)
+    errors = [UserError("missing", key=key) for key, value in flatten(config) if value == "???"]
+    # Components as in run.yaml and the bundled encoder are right, and their classes take up to seconds to import.
+    right = compose([]), compose(["encoder=bundled", "evaluation=none"])
+    changed = (key for key in BASES if config.get(key) not in [values.get(key) for values in right])
+    nodes: dict[str, Any] = {key: config.get(key) or {} for key in changed}
     nodes[""] = {key: config[key] for key in config if key not in (*BASES, "names")}
     for group, node in nodes.items():
         try:
@@ -204,15 +204,6 @@ def check(config: Mapping[str, Any]) -> None:
             errors.append(error)
     if errors:
         raise UserErrors(errors)
-
-
-def missing_keys(node: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yields the keys, at any depth, that a YAML leaves to the user ("???")."""
-    for key, value in node.items():
-        if isinstance(value, Mapping):
-            yield from missing_keys(value, f"{prefix}{key}.")
-        elif value == "???":
-            yield f"{prefix}{key}"
 
 
 def parse(target: Callable[..., Any], values: Mapping[str, Any], path: str = "") -> dict[str, Any]:

@@ -105,7 +105,7 @@ def run(config: dict[str, Any], path: Path, components: Components) -> None:
                 scores["facts"]["postprocess"] = evaluation.postprocess
             write_json(quick, scores)
             encoder.save(path / "encoder", card=report.write_card(config, parts, scores, trainer))
-            report.show_scores(display, config["names"], scores, path)
+            report.show_scores(display, config["names"], encoder, scores, path)
             if isinstance(evaluation, SentEval):
                 from experiments.evaluation import evaluate  # late: it takes seconds
 
@@ -119,5 +119,5 @@ def run(config: dict[str, Any], path: Path, components: Components) -> None:
 
 def _dev_metrics(journal: list[dict[str, Any]], step: int) -> dict[str, float]:
     """Returns the dev metrics of ``step`` in the journal."""
-    values = [item for line in journal if line["step"] == step for item in line.items()]
-    return {name: value for name, value in values if name.startswith("dev_")}
+    lines = (line for line in journal if line["step"] == step)
+    return {name: line[name] for line in lines for name in line if name.startswith("dev_")}

@@ -72,8 +72,8 @@ def run(config: dict[str, Any], path: Path) -> None:
 
 def fitting_processes(size: int, cores: int) -> int:
     """Returns the number of processes that divides a batch of ``size`` and leaves the fewest cores idle."""
-    counts = (count for count in range(1, min(cores, MOST) + 1) if size % count == 0)
-    return max(counts, key=lambda count: (count * (cores // count), count))
+    counts = range(1, min(cores, MOST) + 1)
+    return max(counts, key=lambda count: (size % count == 0, count * (cores // count), count))
 
 
 def run_processes(config: dict[str, Any], path: Path, count: int) -> None:

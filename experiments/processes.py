@@ -31,15 +31,14 @@ def start_processes(settings: Settings) -> Accelerator:
         UserError: if the machine lacks one of them.
     """
     # A sweep runs in one process, and Accelerate keeps the first run's precision otherwise.
-    AcceleratorState._reset_state(reset_partial_state=not torch.distributed.is_initialized())
+    AcceleratorState._reset_state(reset_partial_state=not distributed.is_initialized())
     cpu = on_cpu(settings)
     precision = settings.precision
     if precision == "auto":
-        cuda = torch.cuda.is_available() and not cpu
-        precision = "bf16" if cuda and torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+        precision = "fp32" if cpu or not torch.cuda.is_bf16_supported(including_emulation=False) else "bf16"
     if precision == "fp16" and cpu:
         raise UserError("needs a GPU", key="precision=fp16")
-    if GROUP in os.environ and not distributed.is_initialized():  # else torchrun's environment says where to meet
+    if GROUP in os.environ:  # else torchrun's environment says where to meet
         distributed.init_process_group(
             "gloo" if cpu else "nccl",
             f"file://{os.environ[GROUP]}",

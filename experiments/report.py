@@ -10,6 +10,7 @@ from typing import Any
 from analysis import run_figure
 from analysis.held_out import tabulate_scores
 from analysis.tables import render
+from encoders import BUNDLED, Encoder
 from encoders.card import model_card
 from experiments.budget import Plan
 from experiments.building import Parts
@@ -68,9 +69,11 @@ def write_card(config: Mapping[str, Any], parts: Parts, scores: Mapping[str, Any
     )
 
 
-def show_scores(display: Display, names: Mapping[str, str], scores: Mapping[str, Any], folder: Path) -> None:
-    """Prints the scores, and what can be done with the run."""
-    title = f"{names['objective']} · {names['encoder']} · {names['corpus']}"
+def show_scores(
+    display: Display, names: Mapping[str, str], encoder: Encoder, scores: Mapping[str, Any], folder: Path
+) -> None:
+    """Prints the scores, headed with the encoder that was trained, and what can be done with the run."""
+    title = f"{names['objective']} · {BUNDLED if encoder.fallback else names['encoder']} · {names['corpus']}"
     notes = " · ".join(f"{name}: {value}" for name, value in scores["facts"].items())
     print(render(tabulate_scores(scores), title=title, notes=[notes]))
     if scores["facts"]["steps"]:

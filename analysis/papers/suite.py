@@ -18,27 +18,27 @@ import pandas as pd
 from analysis import plots
 from analysis.claims import Check, Evidence, above, at_most, greater, rising
 from analysis.papers.base import Options, Reproduction, Run, sweep
-from analysis.papers.declutr import DEV_TASKS, DOWNSTREAM, START, STARTS
+from analysis.papers.declutr import DEV_TASKS, DOWNSTREAM, START
 from analysis.senteval.averages import STS
 
 ALIKE = "optimizer=adamw schedule=slanted_triangular gradient_norm=1.0"  # QuickThoughts has its own by default
 MASKING, TEMPERATURE = "objective.mlm_probability=0.3", "objective.temperature=0.02"
-# Overrides; those for the bundled start, as in +experiment=declutr/mini (SimCSE learns from dropout only); the
-# best learning rate known, from modernbert-mini-2 at half a million tokens, one seed (docs/results/objectives.md).
+# Overrides as in +experiment=declutr/mini (SimCSE learns from dropout only), and the best learning rate known, of
+# half a million tokens, one seed (docs/results/objectives.md).
 OBJECTIVES = {
-    "MLM only": ("objective=mlm_only", MASKING, "3e-3"),
-    "contrastive only": ("objective=contrastive_only", TEMPERATURE, "1e-4"),
-    "DeCLUTR": ("objective=declutr", f"{MASKING} {TEMPERATURE}", "1e-3"),
-    "NSP": ("objective=nsp", MASKING, "1e-4"),
-    "SOP": ("objective=sop", MASKING, "3e-4"),
-    "TSDAE": ("objective=tsdae", "", "3e-5"),
-    "QuickThoughts": (f"objective=quick_thoughts {ALIKE}", "", "1e-4"),
-    "SimCSE": ("objective=simcse", "encoder.dropout=0.1", "3e-5"),
-    "ConsSent-N(3)": (f"objective=conssent objective.task=N objective.k=3 {ALIKE}", "", "1e-4"),
+    "MLM only": (f"objective=mlm_only {MASKING}", "3e-3"),
+    "contrastive only": (f"objective=contrastive_only {TEMPERATURE}", "1e-4"),
+    "DeCLUTR": (f"objective=declutr {MASKING} {TEMPERATURE}", "1e-3"),
+    "NSP": (f"objective=nsp {MASKING}", "1e-4"),
+    "SOP": (f"objective=sop {MASKING}", "3e-4"),
+    "TSDAE": ("objective=tsdae", "3e-5"),
+    "QuickThoughts": (f"objective=quick_thoughts {ALIKE}", "1e-4"),
+    "SimCSE": ("objective=simcse encoder.dropout=0.1", "3e-5"),
+    "ConsSent-N(3)": (f"objective=conssent objective.task=N objective.k=3 {ALIKE}", "1e-4"),
 }
 SUPERVISED = {  # with options.nli, the ceilings
-    "pairs of NLI": ("objective=pairs objective.nli={}", "encoder.dropout=0.1", "3e-4"),
-    "NLI": (f"objective=nli objective.nli={{}} {ALIKE}", "", "3e-4"),
+    "pairs of NLI": ("objective=pairs objective.nli={} encoder.dropout=0.1", "3e-4"),
+    "NLI": (f"objective=nli objective.nli={{}} {ALIKE}", "3e-4"),
 }
 RATES = [f"{digit}e-{exponent}" for exponent in range(7, 0, -1) for digit in (1, 3)]
 COLOURS = {"MLM only": "mlm_only", "contrastive only": "contrastive_only", "QuickThoughts": "quick_thoughts"}
@@ -47,29 +47,27 @@ TEACHING = (
     "encoder=bundled encoder.dropout=0.0 budget=teaching "
     "budget.min_span=32 budget.max_span=128 budget.min_tokens=512"
 )
-SEARCH_NOTE = "At teaching size the learning rates are those that were best on dev (suite/learning_rates)."
+SEARCH_NOTE = "The learning rates are those that were best on dev (suite/learning_rates)."
 
 
-def list_objectives(options: Options) -> dict[str, tuple[str, str, str]]:
+def list_objectives(options: Options) -> dict[str, tuple[str, str]]:
     """Returns objectives as in ``OBJECTIVES``, the supervised ones last."""
-    if not options.nli:
-        return OBJECTIVES
-    return OBJECTIVES | {name: (base.format(options.nli), *more) for name, (base, *more) in SUPERVISED.items()}
+    ceilings = {name: (text.format(options.nli), best) for name, (text, best) in SUPERVISED.items()}
+    return OBJECTIVES | ceilings if options.nli else OBJECTIVES
 
 
 def at_best_rate(options: Options) -> dict[str, str]:
     """Returns the overrides of each objective at its best learning rate."""
-    rows = list_objectives(options).items()
-    return {name: f"{objective} {tuned} optimizer.lr={best}" for name, (objective, tuned, best) in rows}
+    return {name: f"{text} optimizer.lr={best}" for name, (text, best) in list_objectives(options).items()}
 
 
 def learning_rates(options: Options, best: Mapping[str, str] | None = None) -> list[Run]:
     """Returns runs of one seed at the ``best`` rate of each objective, by default the known one, and beside it."""
     runs = []
-    for name, (objective, tuned, known) in list_objectives(options).items():
+    for name, (text, known) in list_objectives(options).items():
         place = RATES.index((best or {}).get(name, known))
         lr = {rate: f"optimizer.lr={rate}" for rate in RATES[max(0, place - 1) : place + 2]}
-        runs += sweep(f"{TEACHING} budget.tokens=2.0e+5", {"objective": {name: f"{objective} {tuned}"}, "lr": lr})
+        runs += sweep(f"{TEACHING} budget.tokens=2.0e+5", {"objective": {name: text}, "lr": lr})
     return runs
 
 
@@ -178,28 +176,20 @@ CAPACITY = replace(
 
 
 def objectives(options: Options) -> list[Run]:
-    """Returns the runs of equal tokens, raw and whitened, and the start; at the paper's size, without tuning."""
-    base, start, axis = f"{TEACHING} budget.tokens=3.0e+5", START, at_best_rate(options)
-    if not options.teaching:
-        start = STARTS["-small"]
-        base = (
-            f"encoder={start} weights=pretrained corpus=openwebtext precision=bf16 budget=paper "
-            "budget.tokens=5.0e+8 budget.epochs=1"
-        )
-        axis = {name: objective for name, (objective, *_) in list_objectives(options).items()}
-    trained = sweep(base, {"row": axis})
+    """Returns the runs of equal tokens, raw and whitened, and the start."""
+    trained = sweep(f"{TEACHING} budget.tokens=3.0e+5", {"row": at_best_rate(options)})
     whitened = [
         replace(run, labels={"row": f"{run.labels['row']}, whitened"}, evaluation=("postprocess=whiten",))
         for run in trained
     ]
-    return [Run({"row": BEFORE}, model=start), *trained, *whitened]
+    return [Run({"row": BEFORE}, model=START), *trained, *whitened]
 
 
 TABLE = Reproduction(
     "suite/objectives",
     "Objectives from one start, equal tokens",
     objectives,
-    seeds=[1, 2, 3],
+    sizes=["teaching"],
     scores={"downstream": "declutr_downstream", "STS12-16 (all)": "sts_spearman_all"},
     paper="declutr",
     tasks=DOWNSTREAM,

@@ -82,7 +82,6 @@ def _complete(origin: Origin, root: Path) -> None:
         open_member = _archive(origin.url, raw)
         for name in missing:
             member, prepare = origin.files[name]
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(root / name, "wb") as file:
                 file.writelines(prepare(open_member(member)))
             print(f"{name}: fetched")

@@ -157,7 +157,6 @@ def evaluate(
                 fields |= {"sentences": len(distinct), "embed_seconds": round(seconds, 3), "files": digests[task]}
                 results.tasks |= {task: Record(**fields)}
                 if folder and predictions:
-                    (folder / "predictions").mkdir(exist_ok=True)
                     with atomic_write(folder / "predictions" / f"{task}.npz", "wb") as file:
                         np.savez(file, allow_pickle=False, **predictions)
                 if folder:

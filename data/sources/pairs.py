@@ -108,12 +108,12 @@ class Parallel(Table):
     def read_file(self, path: Path) -> Iterable[Row]:
         if target := self._targets.get(path):
             with reading("pair of aligned files", f"{path}, {target}"):
-                for (_, first), (_, second) in zip(lines(path), lines(target), strict=True):
-                    yield dict(zip(self.fields, (first, second), strict=True))
+                for texts in zip(lines(path), lines(target), strict=True):
+                    yield dict(zip(self.fields, texts, strict=True))
         elif self.has_header:
             yield from super().read_file(path)
         else:
-            for _, line in lines(path):
+            for line in lines(path):
                 yield dict(zip(map(str, count(1)), line.rstrip("\r\n").split("\t"), strict=False))
 
     def identity(self) -> Iterator[str]:

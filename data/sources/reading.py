@@ -13,13 +13,15 @@ from typing import Any
 
 from data.errors import UserError, reading
 
+ROOT = Path(__file__).resolve().parents[2]  # the checkout, which has the bundled samples
+
 
 def find_files(paths: str | Sequence[str] | None, kinds: Sequence[str], key: str) -> list[Path]:
     """Returns the files that a setting names, each once, in an order that is always the same.
 
     Args:
         paths: a file, a glob, a folder (all files in it of these ``kinds``) or several of these; ``~`` is the home
-            folder; None: none.
+            folder; None: none. A relative one that does not exist is looked up in the checkout.
         kinds: endings without ".gz", which may follow.
         key: key of the setting.
 
@@ -30,6 +32,7 @@ def find_files(paths: str | Sequence[str] | None, kinds: Sequence[str], key: str
     for pattern in as_list(paths):
         with reading("path", key):
             path = Path(pattern).expanduser()
+            path = next(filter(Path.exists, (path, ROOT / path)), path)
             if path.is_dir():
                 names = [name for name in sorted(path.rglob("*")) if file_kind(name) in kinds]
             elif path.exists():
@@ -64,17 +67,17 @@ def open_unpacked(path: Path) -> Any:
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
-def lines(path: Path) -> Iterator[tuple[int, str]]:
-    r"""Yields numbered lines of a text file, packed or not, with their ends; only \n ends one.
+def lines(path: Path | str) -> Iterator[str]:
+    r"""Yields the lines of a text file, packed or not, with their ends; only \n ends one.
 
     The text is UTF-8, or UTF-16 if it begins with a byte order mark.
 
     Raises:
         UserError: if the file is in another encoding, binary, or cut short.
     """
-    with reading("UTF-8 text file", path), open_unpacked(path) as stream:
+    with reading("UTF-8 text file", path), open_unpacked(Path(path).expanduser()) as stream:
         encoding = "utf-16" if stream.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
-        for number, line in enumerate(io.TextIOWrapper(stream, encoding, newline="\n"), 1):
+        for line in io.TextIOWrapper(stream, encoding, newline="\n"):
             if "\0" in line:
-                raise ValueError(f"line {number} has NUL characters, as UTF-16 without a byte order mark")
-            yield number, line
+                raise ValueError("NUL characters, as UTF-16 without a byte order mark has")
+            yield line

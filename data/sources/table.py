@@ -130,7 +130,7 @@ class Table(Source):
 
     def read_file(self, path: Path) -> Iterable[Row]:
         """Yields the rows of a file."""
-        kind, text = file_kind(path), (line for _, line in lines(path))
+        kind, text = file_kind(path), lines(path)
         if kind == ".parquet":
             from pyarrow import parquet  # takes long to import, and few corpora need it
 

@@ -77,7 +77,7 @@ class Text(Table):
     def read_file(self, path: Path) -> Iterable[Row]:
         if file_kind(path) in Table.kinds:
             return super().read_file(path)
-        texts = cut((line for _, line in lines(path)), self.unit)
+        texts = cut(lines(path), self.unit)
         return ({self.field: text, self.group_field or "": None} for text in texts)
 
     def identity(self) -> Iterator[str]:

@@ -103,18 +103,18 @@ class Trees(Table):
         yield from super().identity()
 
 
-def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree]:
+def read_trees(raw: Iterable[str], where: str) -> Iterator[Tree]:
     """Yields the trees in some lines, in their order, each after ``prune``, without those that are then empty.
 
     Args:
-        numbered: number and text of each line.
+        raw: the lines.
         where: name of the file, for messages.
 
     Raises:
         UserError: if brackets do not match, or a word stands where none can.
     """
     text, depth = list[str](), 0
-    for number, line in numbered:
+    for number, line in enumerate(raw, 1):
         text.append(line)
         depth += line.count("(") - line.count(")")
         if depth <= 0:

@@ -161,4 +161,5 @@ def test_the_page_escapes_names_and_has_its_numbers_beside_it(tmp_path: Path) ->
 def test_the_page_says_whether_the_lead_is_clear(second: list[float], verdict: str, tmp_path: Path) -> None:
     text, _ = write(tmp_path / "page.html", wide({("a", "x"): [60.0, 70.0, 80.0], ("b", "x"): second}))
     lead = text.partition('class="lead"')[2].partition("</p>")[0]
-    assert "a · x" in lead and verdict in lead
+    assert "a · x" in lead and verdict in lead and "9.0 %)" in lead  # the start, 1 point less
+    assert "<th>start · x</th>" in text

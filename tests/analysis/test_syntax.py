@@ -42,7 +42,7 @@ CASES = {
 
 
 def clause_of(text: str) -> Tree:
-    [clause] = read_trees([(1, text)], "made")
+    [clause] = read_trees([text], "made")
     return clause
 
 

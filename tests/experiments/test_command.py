@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from omegaconf import OmegaConf
 
 from data.errors import UserError, UserErrors
 from experiments import command, config
-from tests.command_runner import run_command, snapshot
+from tests.command_runner import run_command, run_main, snapshot
 from tests.experiments import tiny
 
 OUT_OF_MEMORY = "out of memory. objective.cache_chunk=8192 or a smaller batch_size needs less"
@@ -169,10 +171,11 @@ def test_a_damaged_run_is_refused(change: str, name: str, arguments: str, key: s
 
 def test_a_misspelt_key_and_help_are_answered_without_heavy_imports() -> None:
     """For a misspelt key only the class that it is about is imported, and torch for it."""
-    script = "import sys; from tests.command_runner import run_command; from pathlib import Path\n"
+    script = "import sys; from tests.command_runner import run_command, run_main; from pathlib import Path\n"
     script += "run = lambda *arguments: run_command('experiments.run', *arguments, folder=Path('.'))\n"
     script += "print(run('objective=simcse', 'schedule=linear', '--help').output, 'torch' in sys.modules)\n"
-    script += "print(run('objective.temprature=1').status, {'transformers', 'pandas', 'scipy'} & {*sys.modules})"
+    script += "print(run('encoder=bundled', 'objective.temprature=1').status, "
+    script += "{'transformers', 'pandas', 'scipy'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     for path in ("run", "objective/simcse", "encoder/transformer", "encoder/roberta-base", "schedule/linear"):
         assert (config.CONFIGS / f"{path}.yaml").read_text() in done.stdout
@@ -213,3 +216,21 @@ def test_a_sweep_goes_on_after_a_failure_and_ends_with_a_table(tmp: Path, tmp_pa
     assert all(len(path.name) <= 45 and path.name in done.output for path in runs)
     (table,) = (tmp_path / "runs").glob("*.csv")
     assert len(table.read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("in_parent", [True, False])
+def test_jobs_of_a_sweep_that_fail_are_all_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_parent: bool
+) -> None:
+    """A launcher's job runs in another process, which prints its error, as Hydra shows the first one's only."""
+    seeds: list[int] = []
+
+    def job(values: dict[str, Any]) -> None:
+        seeds.append(values["seed"])
+        if not in_parent:
+            monkeypatch.setattr(os, "getpid", lambda: 0)
+        raise OSError(28, "No space left on device", f"file{values['seed']}")
+
+    done = run_main(lambda: command.call_with_hydra(job, "run"), "-m", "seed=1,2", folder=tmp_path)
+    assert done.status == 2 and seeds == [1, 2]
+    assert "file1" in done.error and "file2" in done.error

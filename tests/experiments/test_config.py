@@ -80,9 +80,10 @@ def test_all_mistakes_are_reported_together_and_name_the_nearest_key() -> None:
         check(compose(["objective.temprature=1"]))
 
 
-def test_components_as_in_run_yaml_are_right() -> None:
+@pytest.mark.parametrize("overrides", [[], ["encoder=bundled"]])
+def test_components_as_in_run_yaml_are_right(overrides: list[str]) -> None:
     """``check`` leaves them out."""
-    values = compose([])
+    values = compose(overrides)
     for group in config.BASES:
         parse(config.locate(values[group]["_target_"], group), values[group], group)
 

@@ -9,9 +9,10 @@ import pytest
 
 from data.errors import UserError
 from data.sources.reading import find_files, lines
+from data.sources.text import Text
 
 TEXT = "\ufeffone\r\n\u2028two\x0bthree\n\nfour"
-LINES = [(1, "one\r\n"), (2, "\u2028two\x0bthree\n"), (3, "\n"), (4, "four")]
+LINES = ["one\r\n", "\u2028two\x0bthree\n", "\n", "four"]
 
 
 def test_files_of_a_folder_and_of_a_glob_are_sorted(tmp_path: Path) -> None:
@@ -27,10 +28,18 @@ def test_files_of_a_folder_and_of_a_glob_are_sorted(tmp_path: Path) -> None:
     assert error.value.key == "key"
 
 
+def test_a_bundled_sample_is_found_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = Text(path="data/samples/prose.jsonl.gz", group_field="id", dev_fraction=0.2)
+    examples = list(source.read())
+    held_out = {example.group for example in examples if source.assign_part(example) == "dev"}
+    assert len(examples) == 77 and held_out == {"charles-babbage", "john-muir", "joshua-slocum"}
+
+
 @pytest.mark.parametrize(
     ("name", "encoding"), [("a.txt", "utf-8"), ("a.txt", "utf-16-le"), ("a.txt.gz", "utf-16-be")]
 )
-def test_lines_are_numbered_and_keep_their_ends(tmp_path: Path, name: str, encoding: str) -> None:
+def test_lines_keep_their_ends(tmp_path: Path, name: str, encoding: str) -> None:
     content = TEXT.encode(encoding)
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     assert list(lines(tmp_path / name)) == LINES

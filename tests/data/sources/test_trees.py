@@ -23,7 +23,7 @@ TRACES = """
 
 
 def read(text: str) -> list[Tree]:
-    return list(read_trees(enumerate(text.split("\n"), 1), "a.mrg"))
+    return list(read_trees(text.split("\n"), "a.mrg"))
 
 
 def test_linearised_trees_equal_the_examples_of_vinyals_et_al() -> None:
