@@ -204,7 +204,7 @@ class TokenTable:
             reasons = "".join(f"{count:,} {why}, " for why, count in (+left_out).items())
             needs = f"the longest has {self.lengths[inside].max(initial=0):,} tokens, {min_tokens:,} are needed"
             text = f"none of {inside.sum():,} texts of the {part} part can be used ({reasons}{needs})"
-            raise UserError(text, key="corpus", hint="Settings for short texts: docs/which-objective.md")
+            raise UserError(text, key="corpus", hint="docs/which-objective has settings for short texts")
         if part == "train":
             indices = np.repeat(indices, units["repeats"][indices])
         return Selection(indices, +left_out)
