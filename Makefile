@@ -28,7 +28,7 @@ same-python:
 	fi
 
 # torch comes first and alone, so that no resolver ever exchanges the build that this machine gets. Python compiles
-# what it imports: pip would compile everything, in half of the time of the set-up.
+# what it imports: compiling everything would take half of the time of the set-up.
 $(STAMP): setup.cfg pyproject.toml $(CONSTRAINTS) | same-python
 	@if ! $(BIN)/python -c '$(IS_NEW)' 2>/dev/null; then \
 	    for python in $(PYTHONS); do \

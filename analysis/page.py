@@ -286,7 +286,7 @@ def draw_equation(equation: str) -> str:
 
 def read_journals(folder: Path) -> dict[str, Any]:
     """Reads a finished run: ``analysis.runs.read_run``, the lines of its journal, and its last timings."""
-    timings = read_lines(folder / "timings.jsonl")[-1]
+    timings = (read_lines(folder / "timings.jsonl") or [dict.fromkeys(COSTS, 0.0)])[-1]
     return {**timings, **read_run(folder), "metrics": read_lines(folder / "metrics.jsonl")}
 
 

@@ -46,7 +46,7 @@ def sample_sentences(texts: Sequence[str], queries: Sequence[str] | None = None)
 
     Args:
         texts: documents in random order.
-        queries: sentences to search with; None for some of several documents.
+        queries: sentences to search with; None selects sentences of several documents.
     """
     words = pd.Series(texts).map(lambda text: split_sentences([text])).explode().str.split()
     sentences = words[words.str.len().isin(SENTENCE_WORDS)].str.join(" ").drop_duplicates()
@@ -56,7 +56,7 @@ def sample_sentences(texts: Sequence[str], queries: Sequence[str] | None = None)
     return Sample(
         pd.DataFrame({"label": mapped.index.map(str), "text": mapped.tolist()}),
         searched[:SEARCHED],
-        queries or searched[:: -len(searched) // QUERIES or -1],
+        queries or searched[:: -max(1, len(searched) // QUERIES)][:QUERIES],
     )
 
 

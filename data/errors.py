@@ -28,7 +28,8 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         line = f"{self.key}: {self.text}" if self.key else self.text
-        line += "." * (line[-1:] not in (".", "?"))
+        if not line.endswith((".", "?")):
+            line += "."
         return f"{line} {self.hint}".strip()
 
 

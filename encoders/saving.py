@@ -49,7 +49,7 @@ def encoder_class(folder: Path) -> Any:
 
 
 def read_marker(folder: Path) -> dict[str, Any]:
-    """Returns the content of ``encoder.json``: class, weights, their origin (``folder`` first), others."""
+    """Returns the content of ``encoder.json``: class, weights, origin (that it was read here first), others."""
     marker = read_json(folder / MARKER)
     return marker | {"origin": f"continued from {folder}; before that: {printable(marker['origin'])}"}
 

@@ -24,7 +24,7 @@ from analysis.senteval.averages import STS
 ALIKE = "optimizer=adamw schedule=slanted_triangular gradient_norm=1.0"  # QuickThoughts has its own by default
 MASKING, TEMPERATURE = "objective.mlm_probability=0.3", "objective.temperature=0.02"
 # Overrides as in +experiment=declutr/mini (SimCSE learns from dropout only), and the best learning rate known, of
-# half a million tokens, one seed (docs/results/objectives.md).
+# half a million tokens, one seed (docs/results/objectives.md; those of ConsSent, pairs and NLI are guesses).
 OBJECTIVES = {
     "MLM only": (f"objective=mlm_only {MASKING}", "3e-3"),
     "contrastive only": (f"objective=contrastive_only {TEMPERATURE}", "1e-4"),
@@ -47,7 +47,10 @@ TEACHING = (
     "encoder=bundled encoder.dropout=0.0 budget=teaching "
     "budget.min_span=32 budget.max_span=128 budget.min_tokens=512"
 )
-SEARCH_NOTE = "The learning rates are those that were best on dev (suite/learning_rates)."
+SEARCH_NOTE = (
+    "The learning rates are those that were best on dev (suite/learning_rates), but for ConsSent, pairs and NLI, "
+    "which have not been searched."
+)
 
 
 def list_objectives(options: Options) -> dict[str, tuple[str, str]]:
@@ -56,7 +59,7 @@ def list_objectives(options: Options) -> dict[str, tuple[str, str]]:
     return OBJECTIVES | ceilings if options.nli else OBJECTIVES
 
 
-def at_best_rate(options: Options) -> dict[str, str]:
+def best_rate_overrides(options: Options) -> dict[str, str]:
     """Returns the overrides of each objective at its best learning rate."""
     return {name: f"{text} optimizer.lr={best}" for name, (text, best) in list_objectives(options).items()}
 
@@ -112,7 +115,7 @@ LEARNING_RATES = Reproduction(
 def budgets(options: Options) -> list[Run]:
     """Returns the runs of five lengths, and the start."""
     tokens = {label: f"budget.tokens={label}e+6" for label in LENGTHS}
-    rows = at_best_rate(options)
+    rows = best_rate_overrides(options)
     runs = sweep(TEACHING, {"objective": {name: rows[name] for name in CURVES_OF}, "tokens": tokens})
     return [*runs, Run({"objective": BEFORE, "tokens": ""}, model=START)]
 
@@ -138,7 +141,7 @@ CURVES = Reproduction(
     },
     notes=[
         SEARCH_NOTE,
-        "That rate was found at 1 million tokens, and serves all lengths. Each length is a run with its own "
+        "One rate serves all lengths of an objective. Each length is a run with its own "
         "schedule. A seed takes about two hours of two cores.",
     ],
 )
@@ -147,7 +150,7 @@ CURVES = Reproduction(
 def capacities(options: Options) -> list[Run]:
     """Returns the runs of the start's first layers, before and after DeCLUTR on equal tokens."""
     return sweep(
-        f"{TEACHING} {at_best_rate(options)['DeCLUTR']}",
+        f"{TEACHING} {best_rate_overrides(options)['DeCLUTR']}",
         {
             "objective": {BEFORE: "budget.steps=0", "DeCLUTR": "budget.tokens=3.0e+5"},
             "layers": {label: f"encoder.layers={label}" for label in "1234"},
@@ -177,7 +180,7 @@ CAPACITY = replace(
 
 def objectives(options: Options) -> list[Run]:
     """Returns the runs of equal tokens, raw and whitened, and the start."""
-    trained = sweep(f"{TEACHING} budget.tokens=3.0e+5", {"row": at_best_rate(options)})
+    trained = sweep(f"{TEACHING} budget.tokens=3.0e+5", {"row": best_rate_overrides(options)})
     whitened = [
         replace(run, labels={"row": f"{run.labels['row']}, whitened"}, evaluation=("postprocess=whiten",))
         for run in trained

@@ -13,7 +13,8 @@ from typing import Any
 
 from data.errors import UserError, reading
 
-ROOT = Path(__file__).resolve().parents[2]  # the checkout, which has the bundled samples
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = "data/samples/"  # of the checkout, wherever a command is started
 
 
 def find_files(paths: str | Sequence[str] | None, kinds: Sequence[str], key: str) -> list[Path]:
@@ -21,7 +22,7 @@ def find_files(paths: str | Sequence[str] | None, kinds: Sequence[str], key: str
 
     Args:
         paths: a file, a glob, a folder (all files in it of these ``kinds``) or several of these; ``~`` is the home
-            folder; None: none. A relative one that does not exist is looked up in the checkout.
+            folder, ``data/samples`` the checkout's; None: none.
         kinds: endings without ".gz", which may follow.
         key: key of the setting.
 
@@ -32,7 +33,8 @@ def find_files(paths: str | Sequence[str] | None, kinds: Sequence[str], key: str
     for pattern in as_list(paths):
         with reading("path", key):
             path = Path(pattern).expanduser()
-            path = next(filter(Path.exists, (path, ROOT / path)), path)
+            if pattern.startswith(SAMPLES):
+                path = ROOT / path
             if path.is_dir():
                 names = [name for name in sorted(path.rglob("*")) if file_kind(name) in kinds]
             elif path.exists():
