@@ -169,11 +169,6 @@ def complete(
         UserError: if the configuration of the first run is wrong.
         KeyboardInterrupt: with a message, when all subprocesses have stopped.
     """
-    if jobs is None:
-        import torch  # takes seconds
-
-        jobs = 1 if torch.cuda.is_available() else max(1, cpu_count() // threads)
-    start = partial(_run_scripts, folder=folder, limit=jobs, threads=threads)
     singles = [single for run in runs for single in run.members or (run,) if not single.model]
     trained = {run_name(run): run for run in singles}
     if senteval is None:  # rows may share members
@@ -187,6 +182,11 @@ def complete(
             begun = (folder / name / "config.yaml").exists()
             keys = [f"resume={path}"] if begun else [*run.overrides, "evaluation=quick", f"run_dir={path}"]
             trainings[name] = ["run.py", *keys]
+    if jobs is None:
+        import torch  # takes seconds
+
+        jobs = 1 if torch.cuda.is_available() else max(1, cpu_count() // threads)
+    start = partial(_run_scripts, folder=folder, limit=jobs, threads=threads)
     failed = start("training", trainings)
     device = {
         text for run in trained.values() for text in run.overrides if override_key(text) in ("device", "cache")
