@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MOST_GROUPS = 8
 VERSION = 2  # of fingerprints, to be raised when a change of the code changes the vectors of encoders
-LEAST_SAVING = 1024  # padding tokens that a further sub-batch must save on a CPU, found by timing
+LEAST_SAVING = 128  # padding tokens that a further sub-batch must save on a CPU, found by timing
 
 
 class Encoder(SentenceEncoder, nn.Module, ABC):

@@ -109,7 +109,7 @@ def prepare(overrides: Sequence[str], name: str = "run") -> list[str]:
     for text in overrides:
         key, value = override_key(text), values[override_key(text)]
         folder = Path(value).expanduser()
-        if "=" not in text and text[0] != "~":
+        if "=" not in text and not text.startswith("~"):
             errors.append(UserError("key=value expected; quote values with spaces", key=text))
         elif warm and key.startswith("encoder") and key.removeprefix("encoder.") not in WARM:
             errors.append(UserError("warm_start sets it", key=key))
