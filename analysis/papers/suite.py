@@ -114,7 +114,7 @@ LEARNING_RATES = Reproduction(
 
 def budgets(options: Options) -> list[Run]:
     """Returns the runs of five lengths, and the start."""
-    tokens = {label: f"budget.tokens={label}e+6" for label in LENGTHS}
+    tokens = {label: f"budget.flops=null budget.tokens={label}e+6" for label in LENGTHS}
     rows = best_rate_overrides(options)
     runs = sweep(TEACHING, {"objective": {name: rows[name] for name in CURVES_OF}, "tokens": tokens})
     return [*runs, Run({"objective": BEFORE, "tokens": ""}, model=START)]
