@@ -141,8 +141,7 @@ CURVES = Reproduction(
     },
     notes=[
         SEARCH_NOTE,
-        "One rate serves all lengths of an objective. Each length is a run with its own "
-        "schedule. A seed takes about two hours of two cores.",
+        "One rate serves all lengths of an objective. Each length is a run with its own schedule.",
     ],
 )
 
