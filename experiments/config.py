@@ -193,8 +193,11 @@ def check(config: Mapping[str, Any]) -> None:
 
     errors = [UserError("missing", key=key) for key, value in flatten(config) if value == "???"]
     # Components as in run.yaml and the bundled encoder are right, and their classes take up to seconds to import.
-    right = compose([]), compose(["encoder=bundled", "evaluation=none"])
-    changed = (key for key in BASES if config.get(key) not in [values.get(key) for values in right])
+    right = compose([])
+    changed = [key for key in BASES if config.get(key) != right.get(key)]
+    if {"encoder", "evaluation"} & {*changed}:
+        right = compose(["encoder=bundled", "evaluation=none"])
+        changed = [key for key in changed if config.get(key) != right.get(key)]
     nodes: dict[str, Any] = {key: config.get(key) or {} for key in changed}
     nodes[""] = {key: config[key] for key in config if key not in (*BASES, "names")}
     for group, node in nodes.items():
