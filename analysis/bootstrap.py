@@ -203,7 +203,11 @@ def f1(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
 
 
 def spearman(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Computes the Spearman correlation of each row of two (R, n) arrays; 0 where it is undefined."""
+    """Computes the Spearman correlation of each row of two (R, n) arrays.
+
+    Where it is undefined it is 0, and NaN in all rows if it is in the first, that of the test set itself.
+    """
     from scipy.stats import pearsonr, rankdata  # late, as above
 
-    return np.nan_to_num(pearsonr(rankdata(gold, axis=1), rankdata(predicted, axis=1), axis=1).statistic)
+    values = pearsonr(rankdata(gold, axis=1), rankdata(predicted, axis=1), axis=1).statistic
+    return np.nan_to_num(values) + 0 * values[0]

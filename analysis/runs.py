@@ -16,8 +16,8 @@ from data.files import read_json, read_yaml
 
 # Settings that may differ between two runs of the same experiment.
 FREE = {
-    "names", "evaluation", "run_dir", "resume", "device", "processes", "threads", "workers", "trackers", "cache",
-    "log_every", "verbose", "deterministic",
+    "names", "evaluation", "run_dir", "resume", "device", "processes", "threads", "workers", "cache",
+    "log_every", "deterministic",
 }  # fmt: skip
 OVERVIEW = ["run", "state", "steps", "start.recall@1", "recall@1", "senteval"]
 

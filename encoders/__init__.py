@@ -45,8 +45,10 @@ def load(
             kind = encoder_class(folder) if (folder / MARKER).is_file() else Transformer
             encoder = kind.load(folder)
         else:
-            if near := get_close_matches(str(name), bundled(), 1, 0.8):
-                raise UserError("no such encoder", key=str(name), hint=f"Did you mean {near[0]}?")
+            near = get_close_matches(str(name), bundled(), 1, 0.8)
+            if near or len(folder.parts) > 2:  # the hub has <owner>/<name>
+                hint = f"Did you mean {near[0]}?" if near else ""
+                raise UserError("no such encoder", key=str(name), hint=hint)
             encoder = Transformer(name=str(name), weights="pretrained")
         if pooling is not None:
             encoder.pool_by(pooling)

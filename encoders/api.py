@@ -45,7 +45,7 @@ class SentenceEncoder(ABC):
     ) -> Any:
         """Encodes sentences; a sentence has the same vector alone and in any batch.
 
-        One without any token has zeros (behind ``encoders.postprocess``, the map of them).
+        One without any token, special ones included, has zeros (behind ``encoders.postprocess``, the map of them).
 
         Args:
             sentences: n sentences, or one.
@@ -60,7 +60,7 @@ class SentenceEncoder(ABC):
             Vectors of shape (n, D) in the order given, or of shape (D,) for one sentence; float32.
 
         Raises:
-            UserError: if the tokenizer cannot encode a sentence (anything but strings), or a vector is not finite.
+            UserError: if one is not a string of Unicode, or a vector is not finite.
         """
         texts = [sentences] if isinstance(sentences, str) else list(sentences)
         options = {"batch_size": batch_size, "batch_tokens": batch_tokens, "progress": bool(show_progress_bar)}

@@ -213,7 +213,6 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
                 device=next(self.parameters()).device,
                 precision=self.precision,
                 concurrent=not self.equal_lengths,
-                origin=self.origin,
                 **options,
             )
         finally:

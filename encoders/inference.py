@@ -14,7 +14,7 @@ from torch import Tensor
 
 from data.batch import Tokens
 from data.display import bar
-from data.errors import UserError, reading
+from data.errors import UserError
 from data.grouping import length_chunks
 from data.token_format import TokenFormat
 from encoders.kernels import Precision, float32_products
@@ -38,7 +38,6 @@ def encode(
     batch_size: int | None = None,
     batch_tokens: int | None = None,
     progress: bool = False,
-    origin: str = "",
 ) -> np.ndarray:
     """Encodes n sentences; those without any token, special ones included, get zeros.
 
@@ -57,14 +56,18 @@ def encode(
         precision: precision of matrix products.
         concurrent: whether ``embed`` may run in several threads.
         batch_size, batch_tokens, progress: see ``SentenceEncoder.encode``.
-        origin: name of the weights in errors.
 
     Returns:
         Vectors of shape (n, D), float32, in the order of ``sentences``.
 
     Raises:
-        UserError: if the tokenizer cannot encode a sentence, or a vector is not finite.
+        UserError: if a sentence is not a string of Unicode, or a vector is not finite.
     """
+    for place, text in enumerate(sentences):
+        try:
+            text.encode()
+        except (AttributeError, UnicodeEncodeError) as error:
+            raise UserError(f"not a text: {text!r:.80}", key=f"sentences[{place}]") from error
     on_cpu = device.type == "cpu"
     most_tokens = min(batch_tokens or CPU_TOKENS, CPU_TOKENS) if on_cpu else batch_tokens or GPU_TOKENS
     threads = torch.get_num_threads()
@@ -73,8 +76,7 @@ def encode(
 
     def batches() -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
         for first in range(0, len(sentences), PIECE):
-            with reading("text for this tokenizer", origin):
-                rows = _tokenize(tokenizer, sentences[first : first + PIECE], format.max_content)
+            rows = _tokenize(tokenizer, sentences[first : first + PIECE], format.max_content)
             lengths = np.array([len(row) for row in rows]) + len(format.prefix) + len(format.suffix)
             full = np.flatnonzero(lengths)
             for chunk in length_chunks(lengths[full], most_tokens):
@@ -102,7 +104,7 @@ def encode(
     finally:
         torch.set_num_threads(threads)  # the pool's threads changed it for later ones
     if not np.isfinite(vectors).all():
-        raise UserError("vectors are not finite", key=origin)
+        raise UserError("vectors are not finite", key="encode")
     return vectors
 
 

@@ -33,8 +33,16 @@ def open_config(folder: Path) -> PretrainedConfig:
 
 
 def open_tokenizer(folder: Path, config: PretrainedConfig) -> Any:
-    """Opens the tokenizer of a folder."""
-    return AutoTokenizer.from_pretrained(folder, config=config, trust_remote_code=False, local_files_only=True)
+    """Opens the tokenizer of a folder.
+
+    Raises:
+        ValueError: if it has none, for which transformers makes one of special tokens only.
+    """
+    options = {"trust_remote_code": False, "local_files_only": True}
+    tokenizer = AutoTokenizer.from_pretrained(folder, config=config, **options)
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise ValueError("it has no tokenizer: save that there, too")
+    return tokenizer
 
 
 def open_model(folder: Path, config: PretrainedConfig) -> Any:

@@ -106,8 +106,7 @@ def evaluate(
                 model={
                     "path": name,
                     "vectors": options.get("encoder", {}).get("vectors"),
-                    "pooling": options.get("pooling"),
-                    "layers": options.get("layers"),
+                    **{key: options.get(key) for key in ("pooling", "layers")},
                     "weights": encoder.weights,
                     "postprocess": getattr(encoder, "fitted", None),
                 },
@@ -121,8 +120,7 @@ def evaluate(
                 device=resolve_device(options.get("device")),
                 processes=processes,
             )
-            missing = (f"{task}: {path} is missing" for task, path in scores.missing.items())
-            notes = [*scores.notes(), *missing, f"results: {folder / FILE}"]
+            notes = [*scores.notes(), f"results: {folder / FILE}"]
             print(render(scores.table(), format, title=f"SentEval: {title} ({rules.name})", notes=notes))
             folders.append(folder)
         except UserError as error:

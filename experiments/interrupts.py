@@ -11,7 +11,7 @@ from typing import Any
 
 TERMINATIONS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 INTERRUPTS = (signal.SIGINT, *TERMINATIONS)
-NOTED = "Stopping after this step; a second interrupt stops at once.\n"
+NOTED = "Stopping, in training after this step; a second interrupt stops at once.\n"
 
 
 @contextmanager

@@ -82,6 +82,7 @@ def run_processes(config: dict[str, Any], path: Path, count: int) -> None:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher import LaunchConfig, elastic_launch
 
+    errors = multiprocessing.get_context("spawn").SimpleQueue()  # of the processes that raised
     with TemporaryDirectory() as folder, forwarded_signals() as received:
         launch = LaunchConfig(
             min_nodes=1,
@@ -107,24 +108,28 @@ def run_processes(config: dict[str, Any], path: Path, count: int) -> None:
         logging.disable()  # torch's lines about a process that ended
         try:
             with environment(variables):
-                errors = list(elastic_launch(launch, run_process)(config, path).values())
+                elastic_launch(launch, run_process)(config, path, errors)
         except ChildFailedError as error:
+            causes = []  # the first is that of the others, which fail when a process of their group has ended
+            while not errors.empty():
+                causes.append(errors.get())
             if received:
-                raise KeyboardInterrupt from None
-            _, failure = error.get_first_failure()
-            text = f"one ended ({failure.signal_name()}), possibly out of memory"
+                interrupted = (each for each in causes if isinstance(each, KeyboardInterrupt))
+                raise next(interrupted, KeyboardInterrupt()) from None
+            killed = [each.signal_name() for each in error.failures.values() if each.exitcode < 0]
+            if causes and not killed:
+                raise causes[0] from None
+            text = f"one ended ({', '.join(killed)}), possibly out of memory"
             raise UserError(text, key="processes", hint=resume_hint(path)) from None
         finally:
             logging.disable(logging.NOTSET)
-    # Others fail when a process of their group has ended.
-    for kind in (UserError, KeyboardInterrupt, BaseException):
-        for cause in errors:
-            if isinstance(cause, kind):
-                raise cause
 
 
-def run_process(config: dict[str, Any], path: Path) -> BaseException | None:
-    """Runs one of the processes; returns the exception that ended it."""
+def run_process(config: dict[str, Any], path: Path, errors: Any) -> None:
+    """Runs one of the processes; it ends with status 1 and an exception in the queue ``errors``, if there is one.
+
+    It has to end: its open connections would keep the others waiting.
+    """
     os.setpgrp()  # a terminal's Ctrl-C reaches the first process only, which passes it on
     # Torch sends SIGINT when the first process is killed. A shell may have started that one without it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -134,13 +139,13 @@ def run_process(config: dict[str, Any], path: Path) -> BaseException | None:
             run(config, path)
     except BaseException as error:
         error.add_note(format_exc())
-        return error
+        errors.put(error)
+        sys.exit(1)
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
         if os.getppid() != parent:  # it was killed, and torch would wait for it
             os._exit(1)
-    return None
 
 
 @contextmanager

@@ -13,14 +13,10 @@ from experiments.config import check
 
 
 def report(paths: list[Path]) -> None:
-    """Prints the runs of a sweep as a table, and writes it as a CSV file beside them."""
+    """Prints the runs of a sweep as a table."""
     from analysis.runs import overview, read_runs
-    from data.display import csv_cell
 
-    frame = read_runs(*paths)
-    table = paths[0].parent / f"sweep-{paths[0].name}.csv"
-    frame.map(csv_cell).to_csv(table, index=False)
-    print(overview(frame), f"table       {table}", sep="\n")
+    print(overview(read_runs(*paths)))
 
 
 def train(config: dict[str, Any]) -> Path:

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePath
 from typing import IO, Any, NamedTuple
-from urllib.error import URLError
-from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from analysis.senteval.tasks import TASKS
@@ -48,16 +46,12 @@ def download(*, folder: str = "senteval") -> None:
         folder: SentEval's data folder; gets ``downstream`` and ``probing``.
 
     Raises:
-        UserErrors: for each address that failed, with advice, and once for a host that does not answer; all other
-            files are complete.
+        UserErrors: for each address that failed, with advice; all other files are complete.
         UserError: if the folder cannot be written.
     """
-    root, errors, silent = Path(folder).expanduser(), [], set()
+    root, errors = Path(folder).expanduser(), []
     with lock_folder(root, "download"):
         for origin in ORIGINS:
-            host = urlsplit(origin.url).netloc
-            if host in silent:  # each try may last until the time limit
-                continue
             places = sorted({str(PurePath(name).parent) for name in origin.files})
             try:
                 with reading(f"download from {origin.url}", ", ".join(places)):
@@ -65,8 +59,6 @@ def download(*, folder: str = "senteval") -> None:
             except UserError as error:
                 error.hint = f"Call again, or put the files there by hand: {origin.otherwise}"
                 errors.append(error)
-                if type(error.__cause__) is URLError:
-                    silent.add(host)
     if errors:
         raise UserErrors(errors)
     print(f"{root} is complete.")

@@ -69,12 +69,12 @@ def evaluate(
             map behind it (``encoders.postprocess``), the attribute ``raw``, an encoder, gives the vectors, and
             ``transform`` maps those of a task.
         data: SentEval's folder, with ``downstream`` and ``probing`` (``make senteval-data`` fetches it).
-        tasks: names of tasks; None: all whose files are there.
+        tasks: names of tasks; None or empty: all whose files are there.
         protocol: a protocol, or its name in ``protocols.PROTOCOLS``.
         out: folder of senteval.json, predictions and vectors; None: nothing is written.
         probing: folder of the probing files, if it is not ``data/probing``.
         name: of the encoder; None: the name of its function or class. It identifies an encoder that is not one of
-            this suite in ``out``.
+            this suite in ``out``, so that a changed function needs another name.
         model: further facts of the encoder, for the result.
         cache: folder of the vectors, relative to ``out``; None: they are kept in memory. Those of ``raw``
             are not mapped.
@@ -96,9 +96,11 @@ def evaluate(
     if isinstance(encode, str):
         raise UserError("must be a function or have a method encode", key="encode")
     name = str(name or getattr(encode, "__name__", type(encode).__name__))
-    prints = [
-        each.fingerprint() if hasattr(each, "fingerprint") else quote(name, safe="") for each in encoders.values()
-    ]
+
+    def identify(encoder: Any) -> str:
+        return str(encoder.fingerprint()) if hasattr(encoder, "fingerprint") else quote(name, safe="")
+
+    fingerprint = "+".join(map(identify, encoders.values()))
     data, folder = Path(data).expanduser(), Path(out).expanduser() if out else None
     probing = Path(probing).expanduser() if probing else None
     folders = roots(data, probing)
@@ -107,13 +109,13 @@ def evaluate(
     with lock_folder(folder, "evaluation") if folder else nullcontext():
         results = Results(
             protocol=protocol.name,
-            model={"name": name, **(model or {}), "fingerprint": "+".join(prints)},
+            model={"name": name, **(model or {}), "fingerprint": fingerprint},
             data={group: str(root) for group, root in folders.items()},
             folder=folder,
         )
         if folder and (folder / FILE).exists():
             earlier = read_results(folder)
-            if (earlier.model.get("fingerprint"), earlier.protocol) != ("+".join(prints), protocol.name):
+            if (earlier.model.get("fingerprint"), earlier.protocol) != (fingerprint, protocol.name):
                 raise UserError("has results of another model or protocol", key=str(folder))
             results.tasks = earlier.tasks
         results.missing = {task: str(path) for task, path in missing.items() if task not in results.tasks}
@@ -127,11 +129,10 @@ def evaluate(
             for task, parts in examples.items()
         }
         vectors: list[dict[str, Vectors]] = []
-        for encoder, key in zip(encoders.values(), prints, strict=True) if pending else ():
-            if hasattr(encoder, "raw"):
-                encoder, key = encoder.raw, encoder.raw.fingerprint()
+        for encoder in encoders.values() if pending else ():
+            encoder = getattr(encoder, "raw", encoder)
             with bar("embedding") as show:
-                store = folder / cache / key if folder and cache else None
+                store = folder / cache / identify(encoder) if folder and cache else None
                 vectors.append(embed_tasks(CheckedEncoder(encoder, batch_size), texts, store=store, progress=show))
 
         def job(task: Task) -> Any:

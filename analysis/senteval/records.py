@@ -189,11 +189,12 @@ class Results(BaseModel):
         return pd.DataFrame(rows, columns=COLUMNS).set_index(COLUMNS[:2]).astype({"sentences": "Int64"})
 
     def notes(self) -> list[str]:
-        """Returns the averages, and the scores that are not comparable with printed ones, a line each."""
+        """Returns averages, scores that are not comparable with printed ones, and missing files, a line each."""
         averages = self.averages
         reasons = [f"{task}: {why}" for task, record in self.tasks.items() if (why := incomparable(task, record))]
         lines = [f"Mean of {title}: {averages[name]:.2f}" for name, title in LISTED.items() if name in averages]
-        return [*lines, f"Not comparable with published scores: {'; '.join(reasons)}."] if reasons else lines
+        lines += [f"Not comparable with published scores: {'; '.join(reasons)}."] if reasons else []
+        return [*lines, *(f"{task}: {path} is missing" for task, path in self.missing.items())]
 
     def __str__(self) -> str:
         from analysis.tables import render  # late: it imports pandas

@@ -115,7 +115,10 @@ class Table(Source):
             with reading(f"row with the fields {', '.join(self.fields)}", f"{place}, row {number}"):
                 if (row := next(rows, None)) is None:
                     return
-                example = self.example(row)
+                try:
+                    example = self.example(row)
+                except KeyError as error:
+                    raise LookupError(f"it has {', '.join(row)}") from error
                 if example and not all(isinstance(text, str) for text in example.texts):
                     raise TypeError("a field is not text")
             if example:

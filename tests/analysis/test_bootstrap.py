@@ -46,6 +46,13 @@ def test_resamples_equal_a_plain_loop_with_the_same_draws(metric: str) -> None:
     assert scores == pytest.approx(naive)
 
 
+def test_an_undefined_score_has_no_interval() -> None:
+    gold = np.arange(20.0)
+    predicted = np.stack([gold, np.zeros(20)])
+    scores = resample_scores(Predictions(gold, predicted, np.zeros(20)), "spearman", 9, np.random.default_rng(0))
+    assert np.isfinite(scores[:, 0]).all() and np.isnan(scores[:, 1]).all()
+
+
 @pytest.mark.parametrize("sizes", [(3, 3), (5, 3), (1, 4), (1, 1)])
 def test_two_levels_equal_a_plain_loop_with_the_same_draws(sizes: tuple[int, int]) -> None:
     """Each replicate takes the difference of means over drawn seeds on the same drawn examples."""

@@ -115,6 +115,19 @@ def test_a_lora_folder_is_refused(with_base: bool, tmp_path: Path) -> None:
     assert error.value.key == str(tmp_path) and "LoRA" in error.value.text
 
 
+def test_a_model_without_a_tokenizer_and_a_missing_folder_are_refused(tmp_path: Path) -> None:
+    sizes: dict[str, Any] = {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+        "intermediate_size": 8,
+    }
+    transformers.BertModel(transformers.BertConfig(vocab_size=50, **sizes)).save_pretrained(tmp_path)
+    for folder, text in ((tmp_path, "no tokenizer"), (tmp_path / "missing", "no such encoder")):
+        with pytest.raises(UserError, match=text):
+            encoders.load(folder)
+
+
 def test_an_encoder_with_a_decoder_is_refused(tmp_path: Path) -> None:
     published_model("gpt2", tmp_path)
     transformers.BartConfig().save_pretrained(tmp_path)

@@ -47,9 +47,11 @@ def test_values_that_are_not_finite_or_no_texts_are_refused() -> None:
     encoder = bilstms.tiny()
     with torch.no_grad():
         encoder.embedding.weight[encoder.tokenizer.convert_tokens_to_ids("the")] = float("nan")
-    for texts in (["dog", "the dog", "on"], ["dog", None]):
-        with pytest.raises(UserError):
+    wrong = {"encode": ["dog", "the dog"], "sentences[1]": ["dog", None], "sentences[0]": [["a", "b"]]}
+    for key, texts in {**wrong, "sentences[2]": ["a", "b", "\ud800"]}.items():
+        with pytest.raises(UserError) as error:
             encoder.encode(texts)
+        assert error.value.key == key
 
 
 def test_batches_have_the_tokens_of_the_tokenizer_itself() -> None:

@@ -75,6 +75,14 @@ def test_wrong_processes_and_missing_gpus_are_refused(
     assert error.value.key == override and not launched
 
 
+def test_an_error_of_one_process_ends_all_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "titles.jsonl"
+    path.write_text('{"title": "t"}\n')
+    ended = run(tmp_path, "processes=2", f"corpus.path={path}")
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert ended.stderr.startswith(f"{path}, row 1: ") and "it has title" in ended.stderr
+
+
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Starts a run of two processes in ``tmp_path / "run"`` and waits for its third step."""
