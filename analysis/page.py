@@ -208,7 +208,8 @@ def compare_scores(frame: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
         wide.insert(0, f"{MEAN} ({len(common)} tasks)", wide[common].mean(axis=1, skipna=False))
     scores = wide.rename(columns=labels).T.stack().dropna(subset="after")
     if scores.empty:
-        raise UserError("the runs have no scores: held-out text is short. data=<folder> evaluates on SentEval")
+        hint = "corpus.dev_fraction=0.4 holds out more, and data=<folder> evaluates on SentEval."
+        raise UserError("the runs have no scores: held-out text is short", hint=hint)
     scores = scores.assign(change=scores["after"] - scores["before"]).reset_index(level=0, names="score")
     return frame[[*PAIR, "seed"]].join(scores, how="right").reset_index(drop=True)
 

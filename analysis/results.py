@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from analysis.bootstrap import compare_results, t_half_width
+from analysis.bootstrap import LEAST, compare_results, t_half_width
 from analysis.model_names import CONFIG, Names, run_folder, split_members
 from analysis.runs import comparable
 from analysis.senteval.averages import AVERAGES, average
@@ -162,13 +162,13 @@ def read_named(paths: Sequence[str], tasks: Sequence[str] | None = None) -> pd.S
 def average_seeds(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Returns means over the rows of a model and protocol, and halves of their 95 % intervals (Student's t).
 
-    A mean is NaN where one of its rows is NaN, an interval also for a single row.
+    A mean is NaN where one of its rows is NaN, an interval also for fewer than LEAST rows.
 
     Args:
         frame: with rows (model, protocol, seed).
     """
     groups = frame.groupby(level=["model", "protocol"], sort=False)
-    factors = groups.size().map(lambda n: t_half_width(1, n - 1))
+    factors = groups.size().map(lambda n: t_half_width(1, n - 1) if n >= LEAST else np.nan)
     return groups.mean(skipna=False), groups.sem(skipna=False).mul(factors, axis=0)
 
 

@@ -19,7 +19,9 @@ FREE = {
     "names", "evaluation", "run_dir", "resume", "device", "processes", "threads", "workers", "cache",
     "log_every", "deterministic",
 }  # fmt: skip
-OVERVIEW = ["run", "state", "steps", "start.recall@1", "recall@1", "senteval"]
+OVERVIEW = ["run", "state", "steps", "loss", "start.recall@1", "recall@1", "senteval"]
+VARIED = r"^(objective|encoder|corpus|optimizer|schedule|budget)\.(?!_target_)"  # keys whose values are shown if they differ
+MOST_VARIED = 3
 
 
 def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,6 +113,11 @@ def sum_costs(frame: pd.DataFrame) -> str:
 
 
 def overview(frame: pd.DataFrame) -> str:
-    """Returns a few columns of ``read_runs`` as a table, without empty ones; "start": recall@1 before training."""
+    """Returns columns of ``read_runs`` as a table, without empty ones; "start": recall@1 before training.
+
+    Of the keys that all runs have, up to MOST_VARIED in which they differ are among them.
+    """
+    varied = frame.filter(regex=VARIED).dropna(axis="columns").astype(str)
+    varied = varied.loc[:, varied.nunique() > 1].iloc[:, :MOST_VARIED]
     table = frame.reindex(columns=OVERVIEW).dropna(axis="columns", how="all").convert_dtypes()
-    return render(table.rename(columns={"start.recall@1": "start"}))
+    return render(table.join(varied).rename(columns={"start.recall@1": "start"}))

@@ -203,6 +203,7 @@ class TokenTable:
         if not len(indices):
             reasons = "".join(f"{count:,} {why}, " for why, count in (+left_out).items())
             needs = f"the longest has {self.lengths[inside].max(initial=0):,} tokens, {min_tokens:,} are needed"
+            needs += f" and {rules.min_words} to {rules.max_words} words" if rules else ""
             text = f"none of {inside.sum():,} texts of the {part} part can be used ({reasons}{needs})"
             raise UserError(text, key="corpus", hint="docs/which-objective has settings for short texts")
         if part == "train":

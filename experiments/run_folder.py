@@ -42,14 +42,16 @@ def open_run_folder(config: Mapping[str, Any]) -> Iterator[Path]:
     Raises:
         UserError: if the folder is in use, cannot be written, or wrongly has content.
     """
-    names = [str(config["names"][key])[:PART].strip("-") for key in ("objective", "encoder", "corpus")]
-    name = "-".join([*names, str(config["seed"]), time.strftime("%m%d-%H%M"), token_hex(2)])
+    parts = [str(config["names"][key])[:PART].strip("-") for key in ("objective", "encoder", "corpus")]
+    name = "-".join([*parts, str(config["seed"]), time.strftime("%m%d-%H%M"), token_hex(2)])
     path = Path(config["run_dir"] or f"runs/{name}").expanduser()
     if os.environ.get("RANK", "0") != "0":
         yield path
         return
     with lock_folder(path, "run"):
-        if config["resume"] is None and any(not entry.name.startswith(".") for entry in path.iterdir()):
+        # A run that was stopped before its configuration was written leaves a tokenizer only.
+        names = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")} - {"tokenizer"}
+        if config["resume"] is None and names:
             hint = f"{argument('resume', path)} continues a run."
             raise UserError("must be new or empty", key=f"run_dir={path}", hint=hint)
         print(f"{'run':<11} {path}", flush=True)
