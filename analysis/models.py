@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, TypedDict, Unpack
 
@@ -17,7 +16,7 @@ from analysis.model_names import CONFIG, EXPORT, model_name, run_folder, split_m
 from analysis.senteval.vectors import CHUNK, CheckedEncoder, Vectors, embed
 from data.display import bar
 from data.errors import UserError, reading
-from data.files import atomic_write, read_yaml
+from data.files import read_yaml
 from data.ranges import Count, SizeOrZero
 from data.sources.base import Source
 from data.sources.reading import lines
@@ -205,21 +204,3 @@ def export_encoder(*, model: str, out: str, **options: Unpack[ModelOptions]) -> 
     with reading("encoder that can be saved", model):
         encoder: Any = open_encoder(model, **options)
         encoder.save(out)
-
-
-def embed_sentences(*, model: str, sentences: str, out: str, **options: Unpack[ModelOptions]) -> None:
-    """Writes a vector for each line of a text file.
-
-    Args:
-        model: name of a model, as in ``open_encoder``.
-        sentences: a text file, a sentence a line; .gz is read, too.
-        out: <file>.npy, float32 of shape (lines, D).
-        options: see ``analysis.models.ModelOptions``.
-
-    Raises:
-        UserError: if the model or the file cannot be read, or ``out`` cannot be written.
-    """
-    texts = [text.rstrip("\r\n") for text in lines(sentences)]
-    vectors = open_encoder(model, **options).encode(texts, show_progress_bar=True)
-    with atomic_write(Path(out).expanduser(), "wb") as file:
-        np.save(file, vectors)

@@ -20,7 +20,8 @@ FREE = {
     "log_every", "deterministic",
 }  # fmt: skip
 OVERVIEW = ["run", "state", "steps", "loss", "start.recall@1", "recall@1", "senteval"]
-VARIED = r"^(objective|encoder|corpus|optimizer|schedule|budget)\.(?!_target_)"  # keys whose values are shown if they differ
+# Keys whose values are shown if they differ.
+VARIED = r"^(objective|encoder|corpus|optimizer|schedule|budget)\.(?!_target_)"
 MOST_VARIED = 3
 
 

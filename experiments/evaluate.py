@@ -27,7 +27,6 @@ OF_MODELS = {  # of one model each; analysis.reports makes a table of several
 }
 EVALUATIONS = {
     "evaluate": "experiments.evaluation:evaluate",
-    "embed": "analysis.models:embed_sentences",
     "export": "analysis.models:export_encoder",
     **OF_MODELS,
     "geometry": "analysis.spectra:draw_spectra",

@@ -46,7 +46,6 @@ def evaluate(
     The same command continues where it was stopped. Other evaluations begin with a name; --help after it shows
     their keys:
 
-        embed           Writes a vector for each line of a text file.
         export          Writes an encoder as a folder, for instance with its vectors whitened.
         probes          Trains classifiers that predict properties of sentences from their vectors.
         wordsim         Computes rank correlations of cosines of word vectors with human scores.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,12 @@ import pytest
 import torch
 
 from analysis.model_names import model_name
-from analysis.models import Model, embed_sentences, export_encoder, open_encoder, open_models
+from analysis.models import Model, export_encoder, open_encoder, open_models
 from data.errors import UserError
 from data.files import write_json
 from encoders import BUNDLED
 from encoders.concatenated import Concatenated
 from encoders.postprocess import fit
-from encoders.random_vectors import RandomVectors
 from tests.encoders.models import texts, tiny
 
 
@@ -83,10 +81,3 @@ def test_a_map_is_fitted_on_a_named_text_or_on_the_corpus_of_a_run(tmp_path: Pat
     write_json(run / "config.yaml", {"corpus": {"_target_": "os.system", "command": "true"}})
     with pytest.raises(UserError):
         open_encoder(str(run), postprocess="center")
-
-
-def test_the_lines_of_a_file_are_embedded(tmp_path: Path) -> None:
-    path, out = tmp_path / "a.txt.gz", tmp_path / "new" / "a.npy"
-    path.write_bytes(gzip.compress(b"the cat\n\nthe dog"))
-    embed_sentences(model="random_vectors", sentences=str(path), out=str(out))
-    np.testing.assert_array_equal(np.load(out), RandomVectors().encode(["the cat", "", "the dog"]))

@@ -142,8 +142,6 @@ WRONG = [
     (f"{RANDOM}protocol=gensen pooling=max", "pooling"),
     (f"{RANDOM}pooling=men", "pooling"),
     (f"{RANDOM}out=words.txt", "words.txt"),
-    ("embed model=random_vectors sentences=binary.txt out=x.npy", "binary.txt"),
-    ("embed model=random_vectors sentences=words.txt out=nothing", "nothing"),
     ("export model=random_vectors out=x", "random_vectors"),
     ("export model=encoder out=data", "data"),
     ("table", "results"),
