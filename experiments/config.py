@@ -205,9 +205,6 @@ def check(config: Mapping[str, Any]) -> None:
             parse(locate(node.get("_target_"), group) if group else Settings, node, group)
         except UserError as error:
             errors.append(error)
-    for each in UserErrors(errors).errors:
-        for home in [key for key, _ in flatten(config) if key.endswith(f".{each.key}")]:
-            each.hint = each.hint or f"Did you mean {home}?"
     if errors:
         raise UserErrors(errors)
 

@@ -105,7 +105,8 @@ def evaluate(
                 model={
                     "path": name,
                     "vectors": options.get("encoder", {}).get("vectors"),
-                    **{key: options.get(key) for key in ("pooling", "layers")},
+                    "pooling": options.get("pooling"),
+                    "layers": options.get("layers"),
                     "weights": encoder.weights,
                     "postprocess": getattr(encoder, "fitted", None),
                 },

@@ -7,6 +7,7 @@ from typing import Any
 
 from accelerate.utils import broadcast_object_list
 
+from analysis.quick import VERSION
 from analysis.runs import read_lines
 from analysis.training_evaluation import SentEval
 from data.files import read_json, read_yaml, write_json
@@ -68,8 +69,7 @@ def run(config: dict[str, Any], path: Path, components: Components) -> None:
         if settings.resume:
             trainer.resume()
             display.say(f"Resuming after step {trainer.state.step:,}.")
-        # The version is that of the probes' classifier; files of the first have none.
-        scores: dict[str, Any] = {"weights": encoder.weights, "version": 2}
+        scores: dict[str, Any] = {"weights": encoder.weights, "version": VERSION}
         if is_main:
             if settings.resume:
                 write_config(path, read_yaml(path / "config.yaml") | {"budget": config["budget"]})

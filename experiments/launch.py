@@ -138,7 +138,7 @@ def run_process(config: dict[str, Any], path: Path, errors: Any) -> None:
         with terminations():
             run(config, path)
     except BaseException as error:
-        error.add_note(format_exc())
+        error.add_note(format_exc(-50))  # a longer one would fill the pipe, which nobody reads yet
         errors.put(error)
         sys.exit(1)
     finally:

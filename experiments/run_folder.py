@@ -49,9 +49,9 @@ def open_run_folder(config: Mapping[str, Any]) -> Iterator[Path]:
         yield path
         return
     with lock_folder(path, "run"):
-        # A run that was stopped before its configuration was written leaves a tokenizer only.
-        names = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")} - {"tokenizer"}
-        if config["resume"] is None and names:
+        names = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}
+        # A run that was stopped before its configuration was written leaves these two only.
+        if config["resume"] is None and names - {"tokenizer", "environment.json"}:
             hint = f"{argument('resume', path)} continues a run."
             raise UserError("must be new or empty", key=f"run_dir={path}", hint=hint)
         print(f"{'run':<11} {path}", flush=True)
