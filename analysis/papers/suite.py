@@ -26,18 +26,18 @@ MASKING, TEMPERATURE = "objective.mlm_probability=0.3", "objective.temperature=0
 # Overrides as in +experiment=declutr/mini (SimCSE learns from dropout only), and the best learning rate known, of
 # half a million tokens, one seed (docs/results/objectives.md; those of ConsSent, pairs and NLI are guesses).
 OBJECTIVES = {
-    "MLM only": (f"objective=mlm_only {MASKING}", "3e-3"),
-    "contrastive only": (f"objective=contrastive_only {TEMPERATURE}", "1e-4"),
+    "MLM only": (f"objective=mlm_only {MASKING}", "1e-3"),
+    "contrastive only": (f"objective=contrastive_only {TEMPERATURE}", "3e-4"),
     "DeCLUTR": (f"objective=declutr {MASKING} {TEMPERATURE}", "1e-3"),
     "NSP": (f"objective=nsp {MASKING}", "1e-4"),
     "SOP": (f"objective=sop {MASKING}", "3e-4"),
-    "TSDAE": ("objective=tsdae", "3e-5"),
-    "QuickThoughts": (f"objective=quick_thoughts {ALIKE}", "1e-4"),
+    "TSDAE": ("objective=tsdae", "1e-5"),
+    "QuickThoughts": (f"objective=quick_thoughts {ALIKE}", "3e-4"),
     "SimCSE": ("objective=simcse encoder.dropout=0.1", "3e-5"),
-    "ConsSent-N(3)": (f"objective=conssent objective.task=N objective.k=3 {ALIKE}", "1e-4"),
+    "ConsSent-N(3)": (f"objective=conssent objective.task=N objective.k=3 {ALIKE}", "3e-5"),
 }
 SUPERVISED = {  # with options.nli, the ceilings
-    "pairs of NLI": ("objective=pairs objective.nli={} encoder.dropout=0.1", "3e-4"),
+    "pairs of NLI": ("objective=pairs objective.nli={} encoder.dropout=0.1", "1e-3"),
     "NLI": (f"objective=nli objective.nli={{}} {ALIKE}", "3e-4"),
 }
 RATES = [f"{digit}e-{exponent}" for exponent in range(7, 0, -1) for digit in (1, 3)]
