@@ -204,3 +204,4 @@ def export_encoder(*, model: str, out: str, **options: Unpack[ModelOptions]) -> 
     with reading("encoder that can be saved", model):
         encoder: Any = open_encoder(model, **options)
         encoder.save(out)
+    print(out)

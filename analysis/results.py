@@ -232,7 +232,8 @@ def show_differences(results: pd.Series, against: str, format: Format) -> None:
         if name != against and (against, protocol) in groups
     }
     if not tables:
-        raise UserError("must be one of two or more names of one protocol", key="against")
+        names = ", ".join(results.index.unique("model"))
+        raise UserError(f"must be one of two or more names of one protocol, of {names}", key="against")
     table = pd.concat(tables, names=["model", "protocol"]).rename(columns={"first": "mean", "second": against})
     notes = ["low, high: 95 % interval over test examples and seeds; without predictions over seeds (Student's t)"]
     print(render(table, format, notes=notes))

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from data.display import csv_cell, printable
+from data.display import printable
 
 Format = Literal["text", "csv", "markdown", "latex"]
 
@@ -30,15 +30,15 @@ def render(
         decimals: of floats.
     """
     levels = [name for name in frame.index.names if name is not None]
-    plain, missing = (csv_cell, "") if format == "csv" else (printable, "–")
+    missing = "" if format == "csv" else "–"
 
     def cell(value: Any) -> Any:
         if pd.isna(value):
             return missing
-        return f"{value:.{decimals}f}" if isinstance(value, float) else plain(str(value))
+        return f"{value:.{decimals}f}" if isinstance(value, float) else printable(str(value))
 
     table = (frame.reset_index() if levels else frame).map(cell)
-    table.columns = [plain(str(name)) for name in table.columns]
+    table.columns = [printable(str(name)) for name in table.columns]
     sides = "l" * len(levels) + "r" * (len(table.columns) - len(levels))
     title, *notes = map(printable, (title, *notes))
     if format == "csv":

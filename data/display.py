@@ -18,20 +18,11 @@ FIRST_SECONDS, PLAIN_SECONDS = 10.0, 60.0
 
 # C0 and C1 controls, line separators, bidirectional controls, and lone surrogates.
 _CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_FORMULA = re.compile(r"^\s*([=@＝＋－＠]|[+-](?!\d*\.?\d*(e[+-]?\d+)?$))")  # not a number as text
 
 
 def printable(text: str) -> str:
     r"""Replaces control characters by visible escapes: an escape character becomes the four characters \x1b."""
     return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
-
-
-def csv_cell(value: object) -> object:
-    """Returns a cell of a CSV file that a spreadsheet shows and does not compute.
-
-    Text is made printable, and begins with an apostrophe where it would be a formula.
-    """
-    return _FORMULA.sub(r"'\g<0>", printable(value)) if isinstance(value, str) else value
 
 
 @contextmanager

@@ -118,7 +118,7 @@ def prepare(overrides: Sequence[str], name: str = "run") -> list[str]:
             prepared += [f"encoder={encoder_choice(folder)}", f"++encoder.path={quote(folder)}"]
         elif key in groups:
             for word in [word for word in value.strip("[]").split(",") if word not in groups[key]]:
-                errors.append(unknown(f"{key}={word}", word, groups[key], "no such choice"))
+                errors.append(unknown(f"{key}={word}", word, groups[key], f"no such {key}"))
                 near = nearest(word, groups[key])
                 text, lost = text.replace(word, near), lost if near else {*lost, key}
             prepared += [text] if key not in lost else []

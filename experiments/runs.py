@@ -19,7 +19,6 @@ import experiments  # noqa: F401  # reports missing packages
 
 # isort: split
 from analysis.runs import overview, read_runs
-from data.display import csv_cell
 from data.errors import UserError, reason
 from experiments.command import read_arguments, rendered_errors
 from experiments.config import unknown
@@ -52,7 +51,7 @@ def main() -> None:
         if column:
             frame = frame.sort_values(column, ascending=column == sort, kind="stable")
         if form == "csv":
-            print(frame.map(csv_cell).to_csv(index=False), end="")
+            print(frame.to_csv(index=False), end="")
         else:
             print(overview(frame) if len(frame) else "No run.")
 

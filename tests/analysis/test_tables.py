@@ -12,9 +12,9 @@ FRAME = pd.DataFrame(
 )
 
 
-def test_csv_has_no_formulas() -> None:
+def test_csv_has_neither_title_nor_notes() -> None:
     lines = render(FRAME, "csv", title="T", notes=["n"]).split("\n")
-    assert lines == ["model,seed,CR,MRPC.f1,note", r"a_1,1,80.00,,u|v\x1b[31m", "b,2,71.23,3.00,'=1"]
+    assert lines == ["model,seed,CR,MRPC.f1,note", r"a_1,1,80.00,,u|v\x1b[31m", "b,2,71.23,3.00,=1"]
 
 
 def test_markdown_cells_stay_cells() -> None:

@@ -8,18 +8,12 @@ import pytest
 from tqdm import tqdm
 
 from data import display
-from data.display import csv_cell, printable
+from data.display import printable
 
 
 def test_control_characters_are_shown_escaped() -> None:
     assert printable("a\x1b[0m\r\n\x9b\u202e\ud800 é 你") == r"a\x1b[0m\r\n\x9b\u202e\ud800 é 你"
     assert printable("👩\u200d🔬") == "👩\u200d🔬"  # the zero-width joiner in an emoji is no control character
-
-
-def test_a_csv_cell_is_never_a_formula() -> None:
-    cells = ["=1", "+cmd", "-x", "@a", " =1", "\t=1", "＝1", "-0.22", "+1e5", "a=1", "", 3, None]
-    text = ["'=1", "'+cmd", "'-x", "'@a", "' =1", r"\t=1", "'＝1", "-0.22", "+1e5", "a=1", "", 3, None]
-    assert [csv_cell(cell) for cell in cells] == text
 
 
 def test_without_a_terminal_an_occasional_line_has_the_time_left_at_the_mean_speed(
