@@ -198,7 +198,8 @@ class Transformer(Encoder):
             return (first + last) / 2
 
     def _attention_mask(self, tokens: Tokens) -> Tensor | None:
-        if bool((tokens.lengths == tokens.ids.shape[1]).all()):  # no padding; lengths are on the host
+        # No padding, or no values; lengths are on the host.
+        if tokens.ids.is_meta or bool((tokens.lengths == tokens.ids.shape[1]).all()):
             return None
         if tokens.mask.device.type != "cpu" and self.packing.sees_all:
             # From a mask (B, T) transformers would read values, for which the host waits for the GPU.

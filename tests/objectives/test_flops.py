@@ -38,6 +38,12 @@ def test_a_transformer_takes_six_operations_a_weight_and_token() -> None:
     assert count(SimCSE(batch_size=32), encoder, units) == pytest.approx(expected, rel=0.05)
 
 
+def test_padding_needs_no_values() -> None:
+    units = [np.arange(5, 11 + i) for i in range(32)]
+    counts = [count(SimCSE(batch_size=32), models.tiny(attention=kind), units) for kind in ("eager", "sdpa")]
+    assert counts[0] == counts[1]
+
+
 @pytest.mark.parametrize(("kind", "gates"), [(LSTM, 4), (GRU, 3)])
 def test_a_recurrent_encoder_by_hand(kind: Any, gates: int) -> None:
     encoder = bilstms.tiny(kind, hidden=32, word_size=16, **({"bidirectional": False} if kind is GRU else {}))
