@@ -13,7 +13,6 @@ THREADS = 1024  # and processes: starting a million takes a machine down
 
 Size = Annotated[int, Field(ge=1, le=MOST)]  # of a batch, a span, a queue
 AtLeast2 = Annotated[int, Field(ge=2, le=MOST)]
-AtLeast3 = Annotated[int, Field(ge=3, le=MOST)]
 AtLeast8 = Annotated[int, Field(ge=8, le=MOST)]
 SizeOrZero = Annotated[int, Field(ge=0, le=MOST)]
 Width = Annotated[int, Field(ge=1, le=2**16)]  # units of a layer

@@ -199,7 +199,7 @@ class Transformer(Encoder):
 
     def _attention_mask(self, tokens: Tokens) -> Tensor | None:
         # No padding, or no values; lengths are on the host.
-        if tokens.ids.is_meta or bool((tokens.lengths == tokens.ids.shape[1]).all()):
+        if tokens.ids.is_meta or (tokens.lengths == tokens.ids.shape[1]).all():
             return None
         if tokens.mask.device.type != "cpu" and self.packing.sees_all:
             # From a mask (B, T) transformers would read values, for which the host waits for the GPU.

@@ -29,6 +29,9 @@ def measure_flops(objective: Objective, encoder: Encoder, batches: Batches) -> f
     objective, encoder = copy.deepcopy((objective, encoder))  # together, as they may share weights
     objective.to("meta").train()
     encoder.to("meta").train()
+    for module in encoder.modules():
+        if config := getattr(module, "config", None):
+            config.pad_token_id = None  # transformers would read values to warn of padding without a mask
 
     def count(batch: Batch) -> float:
         with FlopCounterMode(display=False) as counter:

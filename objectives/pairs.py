@@ -27,7 +27,7 @@ from torch.nn import functional as F
 
 from data.batch import Batch, TokenExample, Tokens
 from data.errors import UserError
-from data.ranges import AtLeast2, AtLeast3, Positive, Size
+from data.ranges import AtLeast2, AtLeast8, Positive, Size
 from data.sources.base import Source
 from data.sources.pairs import LABELS, Inference, Parallel
 from data.sources.samples import MOST, Generated, Samples
@@ -134,7 +134,7 @@ class Pairs(Objective):
         hard_negatives: bool = True,
         both_directions: bool = False,
         temperature: Positive = 0.05,
-        max_length: AtLeast3 = 32,
+        max_length: AtLeast8 = 32,
         cache_chunk: Size | None = None,
         synthetic_pairs: Generated = MOST,
     ) -> None:

@@ -37,7 +37,7 @@ from torch.nn import functional as F
 
 from data.batch import Batch, TokenExample, Tokens
 from data.errors import UnfitError
-from data.ranges import AtLeast2, AtLeast3, Positive, Proportion
+from data.ranges import AtLeast2, AtLeast8, Positive, Proportion
 from data.token_format import TokenFormat
 from data.views import neighbours, perturbations, words
 from data.views.perturbations import Perturbed
@@ -105,7 +105,7 @@ class SimCSE(Objective):
         *,
         batch_size: AtLeast2 = 64,
         temperature: Positive = 0.05,
-        max_length: AtLeast3 = 32,
+        max_length: AtLeast8 = 32,
         views: ViewName = "dropout",
         rate: Proportion | None = None,
     ) -> None:

@@ -27,7 +27,7 @@ import numpy as np
 
 from data.errors import UserError
 from data.randomness import TASK, generator
-from data.ranges import AtLeast3, Below1, Count, Size, Width
+from data.ranges import AtLeast8, Below1, Count, Size, Width
 from data.sources.pairs import Inference, Parallel
 from data.sources.samples import MOST, Generated, Samples
 from data.sources.trees import Trees
@@ -88,7 +88,7 @@ class GenSen(Multitask):
         tasks: Sequence[TaskName] = TASKS,
         alpha: Mapping[str, float] | None = None,
         nli_every: Count = 10,
-        max_length: AtLeast3 = 90,
+        max_length: AtLeast8 = 90,
         vocab_size: Words = 30_000,
         min_count: Count = 2,
         word_size: Width = 512,
