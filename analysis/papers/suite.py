@@ -24,7 +24,7 @@ from analysis.senteval.averages import STS
 ALIKE = "optimizer=adamw schedule=slanted_triangular gradient_norm=1.0"  # QuickThoughts has its own by default
 MASKING, TEMPERATURE = "objective.mlm_probability=0.3", "objective.temperature=0.02"
 # Overrides as in +experiment=declutr/mini (SimCSE learns from dropout only), and the best learning rate known, of
-# half a million tokens, one seed (docs/results/objectives.md; those of ConsSent, pairs and NLI are guesses).
+# a million tokens (docs/results/declutr.md; SimCSE's of half a million).
 OBJECTIVES = {
     "MLM only": (f"objective=mlm_only {MASKING}", "1e-3"),
     "contrastive only": (f"objective=contrastive_only {TEMPERATURE}", "3e-4"),
@@ -48,8 +48,9 @@ TEACHING = (
     "budget.min_span=32 budget.max_span=128 budget.min_tokens=512"
 )
 SEARCH_NOTE = (
-    "The learning rates are those that were best on dev (suite/learning_rates), but for ConsSent, pairs and NLI, "
-    "which have not been searched."
+    "The learning rates are those that were best on dev at a million tokens (suite/learning_rates): of MLM only "
+    "and DeCLUTR (two seeds), NSP, SOP and NLI (one seed) between two others, of the rest (one seed) the lowest "
+    "or highest tried."
 )
 
 
