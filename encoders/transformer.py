@@ -18,7 +18,7 @@ from data.errors import UnfitError, UserError, reading
 from data.files import write_json
 from data.ranges import Below1, Existing, SizeOrZero
 from data.tokenizer import BytePairs, Recipe, train_bpe
-from encoders import hub, kernels, mlm_heads, varlen
+from encoders import hub, kernels, mlm_heads, packed, varlen
 from encoders.api import Encoding
 from encoders.base import Encoder, token_format
 from encoders.model_folder import open_config, open_model, open_module, open_tokenizer, save_model
@@ -198,10 +198,10 @@ class Transformer(Encoder):
             return (first + last) / 2
 
     def _attention_mask(self, tokens: Tokens) -> Tensor | None:
-        # No padding, or no values; lengths are on the host.
-        if tokens.ids.is_meta or (tokens.lengths == tokens.ids.shape[1]).all():
+        device = tokens.ids.device.type
+        if device == packed.COUNTED or (tokens.lengths == tokens.ids.shape[1]).all():  # lengths are on the host
             return None
-        if tokens.mask.device.type != "cpu" and self.packing.sees_all:
+        if device != "cpu" and self.packing.sees_all:
             # From a mask (B, T) transformers would read values, for which the host waits for the GPU.
             return tokens.mask[:, None, None, :].expand(-1, -1, tokens.mask.shape[1], -1)
         return tokens.mask.long()

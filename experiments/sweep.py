@@ -192,15 +192,15 @@ def complete(
         text for run in trained.values() for text in run.overrides if override_key(text) in ("device", "cache")
     }
     evaluations = dict[str, list[str]]()
-    for run in runs if senteval else ():
-        assert senteval is not None
-        members, out = [run_name(member) for member in run.members or (run,)], _results(run, folder, senteval)
-        if failed.keys().isdisjoint(members) and not {*senteval.tasks} <= {*_read_scores(out)}:
-            model = run.model or "+".join(str(folder / member) for member in members)
-            values = {"model": model, "out": out, **vars(senteval)}
-            arguments = [f"{key}={quote(value)}" for key, value in values.items() if value is not None]
-            name = f"SentEval {out.relative_to(folder)}"
-            evaluations[name] = ["evaluate.py", *device, *run.evaluation, *arguments]
+    if senteval:
+        for run in runs:
+            members, out = [run_name(member) for member in run.members or (run,)], _results(run, folder, senteval)
+            if failed.keys().isdisjoint(members) and not {*senteval.tasks} <= {*_read_scores(out)}:
+                model = run.model or "+".join(str(folder / member) for member in members)
+                values = {"model": model, "out": out, **vars(senteval)}
+                arguments = [f"{key}={quote(value)}" for key, value in values.items() if value is not None]
+                name = f"SentEval {out.relative_to(folder)}"
+                evaluations[name] = ["evaluate.py", *device, *run.evaluation, *arguments]
     failed |= start("evaluation", evaluations)
     frame = _collect(runs, folder, senteval)
     frame.attrs["failed"] = failed
