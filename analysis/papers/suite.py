@@ -49,8 +49,8 @@ TEACHING = (
 )
 SEARCH_NOTE = (
     "The learning rates are those that were best on dev at a million tokens (suite/learning_rates): of MLM only "
-    "and DeCLUTR (two seeds), NSP, SOP and NLI (one seed) between two others, of the rest (one seed) the lowest "
-    "or highest tried."
+    "and DeCLUTR (two seeds), NSP, SOP and NLI (one seed) between two others, of the rest (one seed; "
+    "SimCSE's of half a million tokens) the lowest or highest tried."
 )
 
 
