@@ -85,6 +85,11 @@ def t_half_width(error: float, freedom: float, miss: float = ERROR) -> float:
     return float(stdtrit(freedom, 1 - miss / 2)) * error if error else 0.0
 
 
+def half_width(values: pd.Series) -> float:
+    """Returns half of the 95 % t-interval of a mean; NaN for fewer than LEAST values, or if one is NaN."""
+    return t_half_width(values.sem(skipna=False), len(values) - 1) if len(values) >= LEAST else math.nan
+
+
 def shared_tasks(results: Sequence[Results]) -> list[str]:
     """Returns the tasks that all results have.
 

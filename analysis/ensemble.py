@@ -17,6 +17,7 @@ from analysis.bootstrap import Predictions, read_predictions, shared_tasks
 from analysis.model_names import Names
 from analysis.senteval import scores
 from analysis.senteval.records import Record, Results, read_results
+from analysis.senteval.tasks import find
 from data.errors import UserError
 
 FIELDS = {"kind", "protocol", "files", "n_train", "n_dev", "n_test"}  # of the members' records
@@ -47,6 +48,7 @@ def ensemble(folders: Sequence[Path | str], tasks: Sequence[str] | None = None) 
         UserError: if members differ in protocol or data, or no task is left.
     """
     members, records = [*map(read_results, folders)], dict[str, Record]()
+    find(tasks)  # refuses unknown names
     for task in shared_tasks(members):
         single = read_predictions(members, task) if tasks is None or task in tasks else None
         if single and members[0].tasks[task].kind != "similarity":

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.geometry import normalise
+from analysis.model_names import Names
 from analysis.models import Model
 from analysis.reports import ReportOptions
 from data.errors import UserError
@@ -42,7 +43,7 @@ def neighbours(
 
 
 def evaluate_neighbours(
-    model: Model, *, sentences: str, queries: Sequence[str], k: Count = 4, **options: Unpack[ReportOptions]
+    model: Model, *, sentences: str, queries: Names, k: Count = 4, **options: Unpack[ReportOptions]
 ) -> dict[str, float]:
     """Finds the nearest neighbours of queries.
 

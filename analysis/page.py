@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from analysis import plots, quick
-from analysis.bootstrap import LEAST, t_half_width
+from analysis.bootstrap import LEAST, half_width
 from analysis.run_figure import running_mean
 from analysis.runs import read_lines, read_run
 from analysis.senteval.records import PUBLISHED
@@ -222,11 +222,6 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
     groups = scores.groupby(["score", *PAIR], sort=False)
     halves = groups[["after", "change"]].agg(half_width).add_suffix(" ±")
     return groups[["before", "after", "change"]].mean().join(halves)
-
-
-def half_width(values: pd.Series) -> float:
-    """Returns half of the 95 % t-interval of a mean; NaN for fewer than LEAST values."""
-    return t_half_width(values.sem(), values.count() - 1) if values.count() >= LEAST else np.nan
 
 
 def find_lead(scores: pd.DataFrame) -> tuple[pd.Series, pd.Series]:

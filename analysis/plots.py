@@ -164,7 +164,7 @@ def lines(
         linestyle: of the lines between means; "" for none.
     """
     both = pd.concat([frame, printed])
-    hues, xs = list_labels(both, hue), [label for label in list_labels(both, x) if label]
+    hues, xs = list_labels(both, hue), list_labels(both[both[x] != ""], x)
     places = [float(label) for label in xs] if linear else [*range(len(xs))]
     step = WIDE * min(np.diff(places), default=1) / len(hues)
     offsets = both[hue].map(hues.index) - (len(hues) - 1) / 2

@@ -62,7 +62,7 @@ def make_questions(probe: Probe, sentences: pd.DataFrame, seed: int) -> pd.DataF
         return pd.concat({part: pd.DataFrame(ask(texts, rng)) for part, texts in parts}).droplevel(1)
     questions = sentences.assign(length=bins)[["text", probe]].dropna()
     if probe == "tss":
-        common = questions.loc["train"].groupby("tss").size().nlargest(TOP_SEQUENCES).index
+        common = questions[questions.index == "train"].groupby("tss").size().nlargest(TOP_SEQUENCES).index
         ranks = common.get_indexer(questions["tss"])
         questions["tss"] = np.where(ranks < 0, TOP_SEQUENCES, ranks)
     return questions.astype({probe: int})

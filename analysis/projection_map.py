@@ -68,25 +68,31 @@ def place_sentences(
     vectors = normalise(vectors)
     points = PCA(min(COMPONENTS, *vectors.shape), random_state=seed).fit_transform(vectors)
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 4)
-    points = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(points)
+    init = "pca" if np.ptp(points) else "random"  # equal vectors have no components
+    points = TSNE(2, perplexity=perplexity, init=init, random_state=seed).fit_transform(points)
     guess = 100.0 * Counter(labels).most_common(1)[0][1] / len(labels)
     near = compute_agreement(vectors, labels)
     return points, {"vectors": near, "map": compute_agreement(points, labels), "guess": guess}
 
 
-def compute_agreement(points: np.ndarray, labels: Sequence[str], k: int = NEIGHBOURS) -> float:
-    """Computes the percentage of points with the most frequent label of their k nearest neighbours.
+def compute_agreement(points: np.ndarray, labels: Sequence[str]) -> float:
+    """Computes the percentage of points with the most frequent label of their NEIGHBOURS nearest.
+
+    Of several, that of the nearest counts.
 
     Args:
         points: points of shape (n, D), compared by Euclidean distance.
         labels: n labels.
-        k: number of neighbours; ties go to the label of the nearest.
     """
     # No classifier is trained: neighbourhoods are what a t-SNE map keeps.
     from sklearn.neighbors import NearestNeighbors
 
     names = np.array(labels)
-    near = NearestNeighbors(n_neighbors=min(k, len(points) - 1)).fit(points).kneighbors(return_distance=False)
+    near = (
+        NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(points) - 1))
+        .fit(points)
+        .kneighbors(return_distance=False)
+    )
     majority = [Counter(row).most_common(1)[0][0] for row in names[near]]  # of others, without itself
     return 100.0 * float(np.mean(names == majority))
 

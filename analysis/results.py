@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from analysis.bootstrap import LEAST, compare_results, t_half_width
+from analysis.bootstrap import compare_results, half_width
 from analysis.model_names import CONFIG, Names, run_folder, split_members
 from analysis.runs import comparable
 from analysis.senteval.averages import AVERAGES, average
@@ -160,16 +160,13 @@ def read_named(paths: Sequence[str], tasks: Sequence[str] | None = None) -> pd.S
 
 
 def average_seeds(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Returns means over the rows of a model and protocol, and halves of their 95 % intervals (Student's t).
-
-    A mean is NaN where one of its rows is NaN, an interval also for fewer than LEAST rows.
+    """Returns means over the rows of a model and protocol, and their ``half_width``; NaN where a row is NaN.
 
     Args:
         frame: with rows (model, protocol, seed).
     """
     groups = frame.groupby(level=["model", "protocol"], sort=False)
-    factors = groups.size().map(lambda n: t_half_width(1, n - 1) if n >= LEAST else np.nan)
-    return groups.mean(skipna=False), groups.sem(skipna=False).mul(factors, axis=0)
+    return groups.mean(skipna=False), groups.agg(half_width)
 
 
 def join_spreads(means: pd.DataFrame, spreads: pd.DataFrame) -> pd.DataFrame:
@@ -195,8 +192,8 @@ def report_table(
             tasks that all results have; where ours are not comparable, its column has no printed scores.
         split: "test" or "dev".
         tasks: tasks that are shown; None: all.
-        against: name to which the differences of all others are shown, with 95 % intervals over test examples and
-            seeds; see ``bootstrap.compare_results``.
+        against: name to which the differences of all others are shown, on test, with 95 % intervals over examples
+            and seeds; see ``bootstrap.compare_results``.
         format: see ``tables.render``.
 
     Raises:
@@ -206,10 +203,16 @@ def report_table(
     if against is not None:
         show_differences(named, against, format)
         return
-    scores, printed = pd.DataFrame([result.scores for result in named], named.index, dtype=float), None
+    shown = [
+        {task: record.dev for task, record in result.tasks.items()} if split == "dev" else result.scores
+        for result in named
+    ]
+    scores, printed = pd.DataFrame(shown, named.index, dtype=float), None
     if paper:
         rows = paper_rows(paper, split).rename(index=f"{paper}, {{}}".format, level=1)
         scores, printed = tabulate(flatten_results(named), rows, rows.rename_axis(["model", "protocol"]))
+    if scores.empty:
+        raise UserError("none has these scores", key="results")
     means, halves = average_seeds(scores)
     if format == "csv":
         means = means.join(halves.dropna(axis=1, how="all").add_suffix(".ci95"))

@@ -63,14 +63,12 @@ def draw_spectra(
     with plots.suite_style():
         note = f"{count:,} sentences of {data or 'held-out pydocs'}"
         figure = plots.new_figure("Spectra of sentence vectors", note, plots.TALL)
-        axes = frame.where(frame > LEAST).plot(
+        frame.where(frame > LEAST).plot(
             ax=figure.subplots(),
             loglog=True,
             color=plots.SERIES,
             style=[*plots.DASHES],
             ylabel="share of the variance",
         )
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_major_formatter("{x:g}")
     print(*plots.save(figure, Path(out).expanduser(), frame.reset_index()))
     return table

@@ -156,6 +156,9 @@ class Loader(Batches):
     ) -> None:
         self.store = store
         self.indices = np.asarray(indices, dtype=np.int64)
+        if contiguous:  # the copies of a weighted corpus come in further passes, not beside each other
+            copies = np.arange(len(self.indices)) - self.indices.searchsorted(self.indices)
+            self.indices = self.indices[np.argsort(copies, kind="stable")]
         self.sampler = sampler
         self.format = format
         self.batch_size = batch_size

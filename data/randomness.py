@@ -6,9 +6,7 @@ import numpy as np
 
 # First number of every key, so that no two purposes share a stream. (To SeedSequence, keys of up to four numbers
 # that differ only in trailing zeros are the same, so the purpose stands in front.)
-ORDER, EXAMPLE, FIXED, DROPOUT, EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, MASKED_PASSAGES, PROBE_VECTORS = range(
-    1, 10
-)
+ORDER, EXAMPLE, FIXED, DROPOUT, EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, MASKED_PASSAGES = range(1, 9)
 TASK = 102  # the choice of a step's task
 
 

@@ -55,6 +55,7 @@ def model_card(
         kind=type(encoder).__name__,
         parameters=sum(weight.numel() for weight in encoder.parameters()),
         pooling=pooling,
+        model=type(encoder.backbone).__name__ if plain else "",
         unlimited=encoder.format.max_length >= NO_LIMIT,
         states=POOLINGS[pooling].code if plain else "",
         objective=objective,

@@ -15,7 +15,6 @@ from encoders.kernels import autocast_dtype, without_autocast
 
 STEPS = 8  # per chunk on a CPU: longer ones waste time in the backward pass, shorter ones sum more gradients
 COUNTED = "meta"  # device on which operations are counted
-KERNELS: dict[type[nn.Module], Callable[..., Any]] = {nn.LSTM: torch.lstm, nn.GRU: torch.gru}
 
 
 def packing(lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
@@ -42,7 +41,7 @@ def recurrent(layer: nn.RNNBase, data: Tensor, running: Tensor) -> Tensor:
     """
     if data.device.type != COUNTED and (data.device.type != "cpu" or not torch.is_grad_enabled()):
         return layer(PackedSequence(data, running))[0].data
-    kernel, directions = KERNELS[type(layer)], layer.all_weights
+    kernel, directions = torch.lstm if isinstance(layer, nn.LSTM) else torch.gru, layer.all_weights
     zeros = data.new_zeros(1, int(running[0]), layer.hidden_size)
     start = [zeros] * (2 if kernel is torch.lstm else 1)
     states = in_chunks(kernel, data, running, start, directions[0])

@@ -41,8 +41,6 @@ from encoders.saving import (
 
 WORDS, NETWORK = "emb_layer.weight", "encoder."  # sentence-transformers' names
 
-MARKS = [("<s>", START), ("</s>", END)]
-
 
 class Shape(NamedTuple):
     """Sizes of a recurrent encoder.
@@ -148,7 +146,7 @@ class Recurrent(Encoder):
                 self._draw(Shape(hidden, layers, word_size, self.bidirectional), vectors)
             if self.template != "$A":
                 self.tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
-                    single=self.template, special_tokens=MARKS
+                    single=self.template, special_tokens=[("<s>", START), ("</s>", END)]
                 )
             self.format = token_format(
                 self.tokenizer, max_length or min(self.tokenizer.model_max_length, NO_LIMIT)

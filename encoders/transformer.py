@@ -31,6 +31,7 @@ from encoders.pooling import (
     has_pooler,
     pool,
     pooler_output,
+    shorten,
     takes_pooler,
 )
 from encoders.random_models import POSITIONS, configuration, random_model, with_dropout
@@ -106,11 +107,11 @@ class Transformer(Encoder):
             size = f"{config.num_hidden_layers} layers x {config.hidden_size}"
             self.origin = f"random {config.model_type}, {size}, vocabulary of {config.vocab_size}"
         else:
-            source = hub.resolve(name, path, fallback=bool(shape) and weights == "auto")
-            self.weights, self.origin, self.fallback = source.weights, source.origin, source.fallback
             where = path or f"{name}"
-            sizes = shape if shape and source.weights == "bundled" and not source.fallback else {}
             with reading("encoder", where):
+                source = hub.resolve(name, path, fallback=bool(shape) and weights == "auto")
+                self.weights, self.origin, self.fallback = source.weights, source.origin, source.fallback
+                sizes = shape if shape and source.weights == "bundled" and not source.fallback else {}
                 layout = read_layout(source.folder)
                 config = with_dropout(open_config(layout.transformer), dropout)
                 for key, value in sizes.items():
@@ -263,9 +264,7 @@ class Transformer(Encoder):
             for name, child in [*parent.named_children()]:
                 if isinstance(child, nn.ModuleList) and len(child) == depth:
                     setattr(parent, name, child[:layers])
-        if getattr(config, "layer_types", None):
-            config.layer_types = config.layer_types[:layers]
-        config.num_hidden_layers = layers  # ALBERT applies one layer this many times
+        shorten(config, layers)
 
     def settings(self) -> dict[str, Any]:
         config = {key: value for key, value in self.model.config.to_dict().items() if key not in IGNORED_KEYS}

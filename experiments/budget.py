@@ -21,7 +21,7 @@ class Budget:
 
     Attributes:
         flops: floating-point operations of training.
-        tokens: tokens that the encoder sees in training.
+        tokens: tokens of the batches in training, those that only a decoder reads included.
         steps: optimiser steps; with 0 the encoder is exported as it begins.
         epochs: passes over the corpus.
         min_span, max_span: lengths of spans in tokens.

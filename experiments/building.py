@@ -184,6 +184,7 @@ def build_encoder(
             encoder = encoders.load(path)
             if len(getattr(encoder, "members", ())) != required.encoders:
                 raise UnfitError(f"must hold {required.encoders} encoders side by side", key="warm_start")
+            objective.check_encoder(encoder)
             return encoder
         node = node | {"path": path, "weights": "auto"}
     kind: type[Encoder] = config.locate(node["_target_"], "encoder")

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])  # Python puts this folder there
 
@@ -32,9 +32,6 @@ from experiments.sweep import (
     run_name,
     sweep,
 )
-
-BEFORE = "before training"
-START = ["encoder", "seed"]  # columns that name the model that a run begins with
 
 
 def compare(
@@ -67,12 +64,13 @@ def compare(
         UserError: for what the user can correct, and if no run is finished.
         SystemExit: with status 1, if a run failed.
     """
-    axes = {
-        group: {
+    axes: dict[str, Any] = {}
+    for group, names in (("objective", objectives), ("encoder", encoders)):
+        axes[group] = {
             (run_folder(name) or Path(name)).name: [f"{group}={name}", *settings.get(name, ())] for name in names
         }
-        for group, names in (("objective", objectives), ("encoder", encoders))
-    }
+        if len(axes[group]) < len({*names}):
+            raise UserError("two have the same name", key=f"{group}s")
     base = [f"corpus={corpus}", f"budget={budget}", *[f"budget.tokens={tokens}"] * (equal == "tokens")]
     repeated = [run.repeat(seed) for run in sweep(base, axes) for seed in seeds]
     planned = override(repeated, overrides, reserved=axes)
@@ -84,7 +82,7 @@ def compare(
     folder = Path(runs)
     frame = complete([*planned, *list_starts(planned)], folder, senteval=senteval, jobs=jobs, threads=threads)
     failed = [f"{name} failed: {line}" for name, line in frame.attrs["failed"].items()]
-    if frame.empty or (frame["objective"] == BEFORE).all():
+    if frame.empty or not frame["weights"].any():
         raise UserError("no run is finished", key=f"runs={runs}")
 
     from analysis import page, page_sample  # late, as they take seconds
@@ -92,8 +90,8 @@ def compare(
     from experiments.examples import show_objective
 
     by_name = {run_name(run): run for run in planned}
-    trained = frame[frame["objective"] != BEFORE].reset_index(drop=True)
-    models = frame[frame["objective"] == BEFORE].drop_duplicates(START)
+    is_run = frame["weights"] != ""  # those of models are not known
+    trained, models = frame[is_run].reset_index(drop=True), frame[~is_run]
     journals = [
         {
             **page.read_journals(folder / name),
@@ -113,7 +111,7 @@ def compare(
     paths = page.write_page(
         Path(out),
         trained,
-        starts.combine_first(trained[START].merge(models, how="left")),
+        starts.combine_first(trained[[*page.PAIR, "seed"]].merge(models, how="left")),
         journals,
         title=" × ".join(", ".join(trained[axis].unique()) for axis in page.PAIR),
         notes=failed,
@@ -136,8 +134,9 @@ def list_starts(runs: Iterable[Run]) -> Iterator[Run]:
         encoder = configuration(run)["encoder"]
         model = encoder.get("path") or encoder.get("name")
         if model and encoder.get("weights") != "random":
-            pooling = [text.partition(".")[2] for text in run.overrides if override_key(text) == "encoder.pooling"]
-            yield Run({**run.labels, "objective": BEFORE}, model=str(model), evaluation=(*pooling,), seed=run.seed)
+            read = [text for text in run.overrides if override_key(text) in ("encoder.pooling", "encoder.layers")]
+            texts = (text.removeprefix("encoder.") for text in read)
+            yield Run(run.labels, model=str(model), evaluation=(*texts,), seed=run.seed)
 
 
 if __name__ == "__main__":

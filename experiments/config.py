@@ -111,7 +111,7 @@ def prepare(overrides: Sequence[str], name: str = "run") -> list[str]:
         folder = Path(value).expanduser()
         if "=" not in text and not text.startswith("~"):
             errors.append(UserError("key=value expected; quote values with spaces", key=text))
-        elif warm and key.startswith("encoder") and key.removeprefix("encoder.") not in WARM:
+        elif warm and key.startswith(("encoder", "weights")) and key.removeprefix("encoder.") not in WARM:
             errors.append(UserError("warm_start sets it", key=key))
         elif key == "encoder" and value not in groups.get(key, value) and folder.is_dir():
             folder = folder / EXPORT if (folder / EXPORT).is_dir() else folder

@@ -39,7 +39,9 @@ EVALUATIONS = {
 def quote_names(argument: str) -> str:
     """Quotes "name=folder" in a list, as Hydra's grammar has no "=" in values."""
     key, equals, value = argument.partition("=")
-    return argument if "'" in value else key + equals + re.sub(r"[^\[\],]+=[^\[\],]*", r"'\g<0>'", value)
+    return (
+        argument if re.search("['\"]", value) else key + equals + re.sub(r"[^\[\],]+=[^\[\],]*", r"'\g<0>'", value)
+    )
 
 
 def describe(function: Callable[..., Any]) -> str:

@@ -47,16 +47,18 @@ def run(config: dict[str, Any], path: Path) -> None:
     components = building.build_components(config)
     settings = components.settings
     cpu = processes.on_cpu(settings)
-    if "WORLD_SIZE" in os.environ:  # set by torch's launchers
-        experiment.run(config | {"processes": int(os.environ["WORLD_SIZE"])}, path, components)
-        return
+    launched = int(os.environ.get("WORLD_SIZE", 0))  # set by torch's launchers
     cores = torch.get_num_threads()
     size = math.gcd(*(task.batch_size for task in components.objective.tasks.values()))
-    count = settings.processes or (fitting_processes(size, cores) if cpu and settings.threads is None else 1)
+    fitting = fitting_processes(size, cores) if cpu and settings.threads is None else 1
+    count = launched or settings.processes or fitting
     devices = max(MOST, os.cpu_count() or 1) if cpu else max(1, torch.cuda.device_count())  # one on mps
-    if count > devices or size % count:
+    if (count > devices and not launched) or size % count:
         raise UserError(f"must divide all batches and be at most {devices} here", key=f"processes={count}")
     config = config | {"processes": count}
+    if launched:
+        experiment.run(config, path, components)
+        return
     if cpu:
         config["threads"] = settings.threads or max(1, cores // count)
     try:

@@ -90,7 +90,7 @@ class AdamW(Adam):
         lr_trained, lr_bundled, lr_untrained: for published weights, for bundled ones and others that were trained
             here from random ones, and for random weights.
         correct_bias: False leaves out Adam's bias correction, as DeCLUTR's published program does:
-            p <- p - lr * m / (sqrt(v) + eps), m and v uncorrected.
+            p <- p - lr * m / (sqrt(v) + eps), m and v uncorrected. Only for objectives of a single task.
     """
 
     implementation = torch.optim.AdamW

@@ -34,11 +34,10 @@ def show_plan(display: Display, parts: Parts, plan: Plan, trainer: Trainer) -> N
             f"left out: {left_out}",
         )
     display.fact("encoder", f"{parts.encoder.origin}; weights: {parts.encoder.weights}")
-    share = 1 - plan.steps / trainer.work(plan.steps)
     display.fact(
         "plan",
         f"{plan.steps:,} steps, about {plan.tokens:,.0f} tokens, {plan.epochs:,.2f} epochs; "
-        f"{len(trainer.dev_steps):,} evaluations on held-out text, {share:.0%} of the compute",
+        f"{len(trainer.dev_steps):,} evaluations on held-out text",
     )
     rate = f"peak learning rate {trainer.peak_lr:g} ({trainer.peak_lr_key})"
     display.fact("optimizer", f"{type(trainer.optimizer_settings).__name__}, {rate}")

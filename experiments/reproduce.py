@@ -108,8 +108,8 @@ def reproduce(
     frame = train(planned)
     failed, notes = frame.attrs["failed"], [*item.notes]
     if planned:
-        if frame.empty:
-            text = "none is finished and evaluated (models that are not trained here need data=<SentEval folder>)"
+        if frame.empty or (item.draw and not item.long and tidy(frame, scores).empty):
+            text = "none is finished and has the scores (models and short texts need data=<SentEval folder>)"
             raise UserError(text, key="runs")
         while item.search:
             extension = override(item.search(tidy(frame, scores), options), overrides)

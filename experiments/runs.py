@@ -19,7 +19,7 @@ import experiments  # noqa: F401  # reports missing packages
 
 # isort: split
 from analysis.runs import overview, read_runs
-from data.errors import UserError, reason
+from data.errors import UserError, reading, reason
 from experiments.command import read_arguments, rendered_errors
 from experiments.config import unknown
 
@@ -49,7 +49,8 @@ def main() -> None:
         except Exception as error:  # pandas raises many kinds
             raise UserError(reason(error), key="where", hint=HINT) from error
         if column:
-            frame = frame.sort_values(column, ascending=column == sort, kind="stable")
+            with reading("column of one type", column):
+                frame = frame.sort_values(column, ascending=column == sort, kind="stable")
         if form == "csv":
             print(frame.to_csv(index=False), end="")
         else:

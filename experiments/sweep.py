@@ -111,11 +111,12 @@ def override(runs: Sequence[Run], overrides: Sequence[str], reserved: Collection
     kept = {*RESERVED, *reserved, *(varied - {"encoder", *lengths})}
     if errors := [UserError("set by this command", key=key) for key in values.keys() & kept]:
         raise UserErrors(errors)
+    below = {key for key in varied if key.partition(".")[0] in values.keys() - {"encoder"}}
     unset = [f"{key}=null" for key in sorted(lengths - values.keys())] if lengths & values.keys() else []
 
     def change(run: Run) -> Run:
-        scaled = FLOPS if FLOPS in values else ""
-        stay = [text for text in run.overrides if override_key(text) == scaled or text == "budget.steps=0"]
+        own = below | ({FLOPS} & values.keys())
+        stay = [text for text in run.overrides if override_key(text) in own or text == "budget.steps=0"]
         texts = merge(merge(run.overrides, [*unset, *overrides]), stay) if run.overrides else ()
         model = values.get("encoder") or run.labels.get("model", "")
         labels = {axis: model if axis == "model" else label for axis, label in run.labels.items()}

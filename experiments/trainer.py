@@ -83,10 +83,6 @@ class Trainer:
         epoch, drops = step // self.epoch_steps, self.state.drops
         return self.peak_lr * self.schedule.factor(step, steps or self.steps, epoch=epoch, drops=drops)
 
-    def work(self, step: int) -> float:
-        """Returns the compute up to ``step``, evaluation included, in training steps."""
-        return step + self.dev_cost * bisect_right(self.dev_steps, step)
-
     @property
     def done(self) -> bool:
         """Returns whether all steps are done, or the schedule has ended the training."""
@@ -163,8 +159,11 @@ class Trainer:
 
     @property
     def _share(self) -> float:
-        """Share of the run's compute so far."""
-        return self.work(self.state.step) / self.work(self.steps)
+        """Share of the run's compute so far, evaluations included."""
+        done, total = (
+            step + self.dev_cost * bisect_right(self.dev_steps, step) for step in (self.state.step, self.steps)
+        )
+        return done / total
 
     # Evaluation and checkpoints
 

@@ -150,6 +150,7 @@ class ConsSent(Objective):
         # Cut, such that inserted tokens fit as well.
         tokens = unit[: format.max_content - (self.k if self.task == "I" else 0)]
         consistent = self.task not in PAIRS and bool(rng.random() < self.consistent)
+        consistent |= self.task == "P" and len({*tokens}) == 1  # others are behind the cut
         views: dict[str, Perturbed]
         if self.task in PAIRS:
             views = dict(zip(HALVES, PAIRS[self.task](tokens, rng), strict=True))

@@ -47,6 +47,7 @@ class ConsSentMT(Multitask):
     citation = CITATION
     formula = ConsSent.formula
     version = 2  # version 1 cut sentences one token later (C)
+    requirements = Requirements("sentence", encoders=2, word_order=True)
 
     def __init__(
         self,
@@ -77,12 +78,6 @@ class ConsSentMT(Multitask):
 
     def task_at(self, step: int, seed: int) -> str:
         return CYCLE[step % len(CYCLE)]
-
-    @property
-    def requirements(self) -> Requirements:
-        """Requirements on a sentence that all tasks can use; each task has requirements of its own."""
-        fewest = max(task.requirements.min_tokens for task in self.tasks.values())
-        return Requirements(unit="sentence", min_tokens=fewest, different_tokens=True, encoders=2, word_order=True)
 
     def build(self, encoder: Encoder) -> None:
         for name, task in self.tasks.items():

@@ -118,7 +118,7 @@ class Declutr(Objective):
         contrastive_weight: Weight = 1.0,
         mlm_weight: Weight = 1.0,
         mlm_probability: Proportion = 0.15,
-        projection: Projection | Annotated[Mapping[str, Any], Projection] | None = None,
+        projection: Annotated[Mapping[str, Any], Projection] | None = None,
         memory_bank: SizeOrZero = 0,
         cache_chunk: Size | None = None,
         length_groups: Size = 6,
@@ -143,7 +143,7 @@ class Declutr(Objective):
         self.contrastive_weight = contrastive_weight
         self.mlm_weight = mlm_weight
         self.mlm_probability = mlm_probability
-        self.projection = Projection(**projection) if isinstance(projection, Mapping) else projection
+        self.projection = Projection(**projection) if projection is not None else None
         self.memory_bank = memory_bank
         self.cache_chunk = cache_chunk
         self.length_groups = length_groups

@@ -184,7 +184,5 @@ class _CrossEntropySum(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        if ctx.gradients is None:
-            raise RuntimeError("This loss was differentiated before, which is possible only once.")
         gradients, ctx.gradients = ctx.gradients, None  # scaled in place, so this works once
         return (*(each.mul_(grad_output) for each in gradients), None, None, None)

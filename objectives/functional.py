@@ -71,12 +71,7 @@ def in_batch_scores(first: Tensor, second: Tensor, k: int) -> Tensor:
 
     Returns:
         Scores of shape (B, k), those of the pairs in column 0, in float32 or float64.
-
-    Raises:
-        ValueError: if there are fewer than ``k`` rows.
     """
-    if len(first) < k:
-        raise ValueError(f"{k} candidates need a batch of at least {k} rows. Got {len(first)} instead.")
     with without_autocast(first.device):
         scores = at_least_float32(first) @ at_least_float32(second).T  # (B, B)
     rows = torch.arange(len(first), device=first.device)

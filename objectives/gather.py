@@ -8,7 +8,7 @@ from torch import Tensor, distributed
 
 def world_size(values: Tensor) -> int:
     """Returns the number of processes that share a batch: 1 on the meta device, where operations are counted."""
-    together = distributed.is_available() and distributed.is_initialized() and values.device.type != "meta"
+    together = distributed.is_initialized() and values.device.type != "meta"
     return distributed.get_world_size() if together else 1
 
 

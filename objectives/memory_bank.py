@@ -7,6 +7,8 @@ corresponds to M here.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -44,7 +46,6 @@ class MemoryBank(nn.Module):
         self._count += count
 
 
-def _recount(bank: nn.Module, _: object) -> None:
+def _recount(bank: Any, _: object) -> None:
     """Restores the host's count of embeddings after a checkpoint was loaded."""
-    assert isinstance(bank, MemoryBank)
     bank._count = int(bank.seen)

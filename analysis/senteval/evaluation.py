@@ -22,12 +22,12 @@ from analysis.senteval.classifiers.selection import kfold, nested, split
 from analysis.senteval.classifiers.training import shared_permutations
 from analysis.senteval.loaders import Examples
 from analysis.senteval.protocols import PROTOCOLS, Protocol
-from analysis.senteval.records import FILE, Record, Results, read_results, write_results
+from analysis.senteval.records import FILE, Record, Results, read_results
 from analysis.senteval.tasks import Task, available, digest, roots
 from analysis.senteval.vectors import BATCH, CheckedEncoder, Vectors, embed_tasks
 from data.display import bar
 from data.errors import UserError, rename_keys
-from data.files import atomic_write, lock_folder
+from data.files import atomic_write, lock_folder, write_json
 
 Fields = dict[str, Any]  # of a record
 Predictions = dict[str, np.ndarray]  # for each test example: "gold", "predicted", and "fold" or "subset"
@@ -161,7 +161,7 @@ def evaluate(
                     with atomic_write(folder / "predictions" / f"{task}.npz", "wb") as file:
                         np.savez(file, allow_pickle=False, **predictions)
                 if folder:
-                    write_results(folder / FILE, results)
+                    write_json(folder / FILE, results.to_dict())
                 show(count / len(pending))
                 times = f"{seconds:.1f} + {fields['seconds']:.1f} s"
                 print(f"{task:<22} {fields['test']:.2f} in {times}", file=sys.stderr)

@@ -14,7 +14,6 @@ from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import TASKS
 from data.display import flatten
 from data.errors import reading
-from data.files import write_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,8 +87,7 @@ class Record(BaseModel):
     @property
     def cosine(self) -> bool:
         """True if the protocol scores similarity by plain cosine."""
-        protocol = PROTOCOLS.get(self.protocol.partition("+")[0])
-        return protocol is not None and protocol.cosine
+        return getattr(PROTOCOLS.get(self.protocol), "cosine", False)
 
     def score(self, metric: str) -> float | None:
         """Returns a field ("f1") or a part of one ("spearman.mean"); None if it is missing."""
@@ -220,11 +218,6 @@ class Results(BaseModel):
         from analysis.bootstrap import compare_results  # late: it imports this module
 
         return compare_results([self], [other])
-
-
-def write_results(path: Path | str, results: Results) -> None:
-    """Writes senteval.json, atomically."""
-    write_json(path, results.to_dict())
 
 
 def read_results(path: Path | str) -> Results:

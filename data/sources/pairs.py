@@ -18,7 +18,7 @@ from data.sources.table import Row, Table
 CLASSES = ("entailment", "neutral", "contradiction")
 FILE_FIELDS = ("gold_label", "sentence1", "sentence2")  # of SNLI's and MultiNLI's files
 HUB_FIELDS = ("label", "premise", "hypothesis")
-LABELS = {label: number for number, name in enumerate(CLASSES) for label in (name, number)}
+LABELS = {label: number for number, name in enumerate(CLASSES) for label in (name, number, f"{number}")}
 
 
 class Inference(Table):
@@ -45,7 +45,7 @@ class Inference(Table):
 
     def example(self, row: Row) -> Example | None:
         label, *texts = (row[name] for name in (FILE_FIELDS if "gold_label" in row else HUB_FIELDS))
-        return None if label in ("-", -1) else Example(tuple(texts), LABELS[label])
+        return None if label in ("-", "-1", -1) else Example(tuple(texts), LABELS[label])
 
 
 class Parallel(Table):
@@ -101,7 +101,7 @@ class Parallel(Table):
         self._names += [*as_list(target), *as_list(dev_target)]
 
     def example(self, row: Row) -> Example | None:
-        translation = row.get("translation", row)
+        translation = row if self.fields[0] in row else row["translation"]
         first, second, *label = (translation[name] or "" for name in self.fields)
         return None if label and not int(label[0] or 0) else Example((first, second))
 
@@ -113,7 +113,7 @@ class Parallel(Table):
         elif self.has_header:
             yield from super().read_file(path)
         else:
-            for line in lines(path):
+            for line in filter(str.strip, lines(path)):
                 yield dict(zip(map(str, count(1)), line.rstrip("\r\n").split("\t"), strict=False))
 
     def identity(self) -> Iterator[str]:

@@ -43,7 +43,8 @@ def find_files(paths: str | Sequence[str] | None, kinds: Sequence[str], key: str
                 names = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207
             names = [name for name in names if not name.is_dir()]
         if not names:
-            raise UserError(f"no file at {path}", key=key, hint=f"Of a folder, {', '.join(kinds)} are read.")
+            hint = f"Of a folder, {', '.join(kinds)} are read." * bool(kinds)
+            raise UserError(f"no file at {path}", key=key, hint=hint)
         files |= dict.fromkeys(names)
     return list(files)
 
@@ -66,7 +67,7 @@ def digest(path: Path) -> str:
 
 def open_unpacked(path: Path) -> Any:
     """Opens a file, or the content of a .gz file, as a stream of bytes."""
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
 def lines(path: Path | str) -> Iterator[str]:

@@ -24,7 +24,6 @@ from data.sources.reading import as_list, digest, file_kind, find_files, lines
 
 Row = dict[str, Any]
 ASK_SECONDS = 5.0  # for the hub's answer to a question
-csv.register_dialect("tabs", delimiter="\t", quoting=csv.QUOTE_NONE)
 csv.field_size_limit(1 << 30)  # a document may be longer than the default, 128 KiB
 
 
@@ -137,15 +136,17 @@ class Table(Source):
         if kind == ".parquet":
             from pyarrow import parquet  # takes long to import, and few corpora need it
 
-            batches = parquet.ParquetFile(path).iter_batches(batch_size=64, columns=list(self.fields))
-            for batch in batches:  # small, so that long documents fit into memory
+            columns = [*self.fields, "translation"]  # those that are not there are ignored
+            # Small batches, so that long documents fit into memory.
+            for batch in parquet.ParquetFile(path).iter_batches(batch_size=64, columns=columns):
                 yield from batch.to_pylist()
         elif kind in (".jsonl", ".json"):
             yield from (dict(json.loads(line)) for line in text if line.strip())
         else:
-            table = csv.reader(text, "excel" if kind == ".csv" else "tabs", strict=True)
+            split = (line.rstrip("\r\n").split("\t") for line in text if line.strip())
+            table = filter(None, csv.reader(text, strict=True) if kind == ".csv" else split)
             header = next(table, [])
-            yield from (dict(zip(header, cells, strict=True)) for cells in table if cells)
+            yield from (dict(zip(header, cells, strict=True)) for cells in table)
 
     def identity(self) -> Iterator[str]:
         yield f"{self.fields}"

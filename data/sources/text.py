@@ -67,7 +67,7 @@ class Text(Table):
     def read_place(self, place: Path | str) -> Iterator[Example]:
         document: list[Example] = []
         for example in super().read_place(place):
-            if document and self._start.search(example.texts[0].strip("\n")):
+            if document and self._start.search(example.texts[0].strip("\r\n")):
                 yield join_rows(document)
                 document = []
             document.append(example)

@@ -184,26 +184,21 @@ def ordered_segments(place: Place, room: int, rng: np.random.Generator, short: f
     return SegmentPair(*truncate(first, second, room, rng), follows)
 
 
-def truncated_lengths(first: int, second: int, room: int) -> tuple[int, int]:
-    """Returns the lengths of two segments cut to ``room``: the longer one (if equal, the second) is lowered."""
-    second = min(second, max(room // 2, room - first))
-    return min(first, room - second), second
-
-
 def truncate(
     first: np.ndarray, second: np.ndarray, room: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cuts two segments (of shapes (n,) and (m,)) to ``room`` tokens, as the published program does.
 
-    The longer one loses a token until both fit, each time from the front or from the back with probability 1/2.
+    The longer one (if equal, the second) loses a token until both fit, each time from the front or from the back
+    with probability 1/2.
     """
 
     def cut(segment: np.ndarray, length: int) -> np.ndarray:
         front = int(rng.binomial(len(segment) - length, 0.5))
         return segment[front : front + length]
 
-    kept = truncated_lengths(len(first), len(second), room)
-    return cut(first, kept[0]), cut(second, kept[1])
+    left = min(len(second), max(room // 2, room - len(first)))
+    return cut(first, min(len(first), room - left)), cut(second, left)
 
 
 def select(

@@ -37,7 +37,6 @@ from encoders.base import Encoder
 from objectives.base import PARTS, Corpus, Loss, TaskData, open_pairs, task_keys
 from objectives.classifiers import Classifier, classification_loss
 from objectives.decoder import Decoder
-from objectives.functional import at_least_float32
 from objectives.gather import global_mean
 
 OFFSETS = {"stn": 1, "stp": -1}
@@ -271,15 +270,11 @@ class PairClassifier(Head):
         rows = {"premise": [format.wrap(unit.first)], "hypothesis": [format.wrap(unit.second)]}
         return TokenExample(rows, {"class": unit.label})
 
-    def scores(self, encoder: Encoder, batch: Batch) -> Tensor:
-        """Computes the scores of the classes before the softmax, of shape (B, classes), in float32 or float64."""
+    def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         u, v = encoder.vectors(Tokens.cat(batch.tokens.values(), encoder.format.pad_id)).chunk(2)
         features = [u, v, (u - v).abs()] + ([] if self.form == "sentence_bert" else [u * v])
-        return at_least_float32(self.classifier(torch.cat(features, dim=1)))
-
-    def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         classes = batch.numbers["class"]
-        total, *means = classification_loss(self.scores(encoder, batch), classes)
+        total, *means = classification_loss(self.classifier(torch.cat(features, dim=1)), classes)
         parts = dict(zip(self.part_names, means, strict=True))
         if not self.training and self.surprisals:
             parts |= self.unigram_baseline(self.name, classes)[0]

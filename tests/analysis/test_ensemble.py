@@ -10,6 +10,7 @@ from scipy import stats
 
 from analysis.bootstrap import read_predictions
 from analysis.ensemble import combine, ensemble, weights
+from data.errors import UserError
 from tests.analysis.senteval.example_results import make_evaluation
 
 TASKS = ("CR", "TREC", "MRPC", "SICKRelatedness", "STS12", "ImageCaptionRetrieval")
@@ -26,6 +27,8 @@ def test_an_ensemble_equals_plain_sums(tmp_path: Path) -> None:
     combined = ensemble(members)
     assert {*combined.tasks} == {"CR", "TREC", "MRPC", "SICKRelatedness"}  # with a dev set and predictions
     assert combined.model == {"name": "ensemble of 2", "members": [*map(str, members)]}
+    with pytest.raises(UserError, match="'Cr'"):
+        ensemble(members, ["CR", "Cr"])
     for task, result in combined.tasks.items():
         assert result.dev is None and result.weights == pytest.approx([2 / 3, 1 / 3])
         first, second = (np.load(folder / "predictions" / f"{task}.npz") for folder in members)

@@ -17,7 +17,9 @@ from analysis.results import (
     select_scores,
 )
 from analysis.senteval.averages import AVERAGES
-from analysis.senteval.records import flat_scores, write_results
+from analysis.senteval.records import flat_scores
+from data.errors import UserError
+from data.files import write_json
 from tests.analysis.senteval.example_results import SENTEVAL, record, records, results
 
 COCO = "ImageCaptionRetrieval"
@@ -37,10 +39,10 @@ def write(folder: Path, name: str, *tests: float, run: dict[str, Any] | None = N
     """Writes results of CR, MRPC and STS12, and of the run with a configuration."""
     (folder / "encoder").mkdir(parents=True)
     tasks = {
-        task: record(task, test, dev=test, files="x", **changes)
+        task: record(task, test, dev=test + 1, files="x", **changes)
         for task, test in zip(("CR", "MRPC", "STS12"), tests, strict=False)
     }
-    write_results(folder / "senteval.json", results(name, tasks))
+    write_json(folder / "senteval.json", results(name, tasks).to_dict())
     if run is not None:
         (folder / "config.yaml").write_text(yaml.safe_dump(run), encoding="utf-8")
     return folder
@@ -118,6 +120,9 @@ def test_commands_print_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str
         return capsys.readouterr().out
 
     assert "83.00 ± 7.45" in printed() and "a,default,83.00,7.45" in printed(tasks=["CR"], format="csv")
+    assert "a,default,84.00,7.45" in printed(tasks=["CR"], split="dev", format="csv")
+    with pytest.raises(UserError, match="none has these scores"):
+        printed(tasks=["MR"])
     table = printed(paper="gensen", results=ours, format="csv")
     assert "CR,MRPC.accuracy,MRPC.f1" in table and 'Infersent (AllNLI),"gensen, transfer",86.30,' in table
     half = 4.302653 / 3**0.5  # differences 1, 2 and 3

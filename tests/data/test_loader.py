@@ -134,6 +134,12 @@ def test_contiguous_held_out_batches_hold_consecutive_documents() -> None:
     batches = [documents(batch) for batch in contiguous(3).fixed(9)]
     runs = [INDICES[i : i + 3] for i in range(0, 21, 3)]
     assert sorted(batches) == runs != batches
+    copies = contiguous(3, indices=[*np.repeat([0, 1, 2], 3), 3, 3, 4])  # of a corpus with a weight
+    assert all(
+        first != second
+        for batch in chain(*(epoch(copies, 0), epoch(copies, 1)))
+        for first, second in pairwise(batch)
+    )
     [small] = contiguous(8, indices=INDICES[:3]).fixed(2)
     assert documents(small) == INDICES[:3]
 

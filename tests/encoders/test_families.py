@@ -29,6 +29,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "xlm-roberta-xl": ("XLMRobertaXL", SIZES | POSITIONS),
     "fnet": ("FNet", SIZES | POSITIONS),
     "big_bird": ("BigBird", SIZES | {"max_position_embeddings": 64, "block_size": 2, "num_random_blocks": 1}),
+    "longformer": ("Longformer", SIZES | {"attention_window": [4, 4], "pad_token_id": 1}),
     "xlnet": ("XLNet", {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64}),
     "gpt2": ("GPT2", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 40}),
     "llama": ("Llama", SIZES | {"max_position_embeddings": 40}),
@@ -44,7 +45,7 @@ def published_model(family: str, folder: Path) -> Any:
     if family in BARE:
         backend = copy.deepcopy(bpe.backend_tokenizer)
         backend.post_processor = transformers.tokenization_utils_fast.processors.ByteLevel()  # type: ignore[attr-defined]
-        bpe = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>")
+        bpe = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>", padding_side="left")
     bpe.save_pretrained(folder)
     config = getattr(transformers, f"{name.removesuffix('Encoder')}Config")(vocab_size=len(bpe), **sizes)
     torch.manual_seed(0)
@@ -69,7 +70,7 @@ def test_vectors_are_those_of_transformers_in_any_batch(family: str, tmp_path: P
     model = published_model(family, tmp_path / "m")
     before = json.loads((tmp_path / "m" / "config.json").read_text())
     encoder = encoders.load(tmp_path / "m")
-    assert isinstance(encoder, Transformer)
+    assert isinstance(encoder, Transformer) and encoder.tokenizer.padding_side == "right"  # of a card's code, too
     expected = np.stack([alone(model, encoder, sentence) for sentence in SENTENCES])
     for batch in (SENTENCES, SENTENCES[::-1]):
         vectors = encoder.encode(batch)

@@ -88,6 +88,7 @@ DAMAGED: list[tuple[str, str, str, str]] = [
     ("cut", "checkpoints/step-00000004/state.json", "resume={run}", "step-00000004"),
     ("cut", SAFETENSORS, "resume={run}", "step-00000004"),
     ("nothing", "", "warm_start={run} encoder=gru", "encoder"),
+    ("nothing", "", "warm_start={run} weights=random", "weights"),
     ("nothing", "", "warm_start={run} encoder.shape=null", "encoder.shape"),
     ("remove", "encoder", "warm_start={run}", "{run}"),
     ("cut", RUN, "warm_start={run}", "encoder"),

@@ -24,6 +24,7 @@ WRONG = [
     ("objectives=[]", "objectives"),
     ("encoders=[{tmp}/nothing]", "encoder={tmp}/nothing"),
     ("encoders=[gruu,lstm]", "encoder=gruu"),
+    ("encoders=[a/bert,b/bert]", "encoders"),
     ("budget=tiny", "budget=tiny"),
     ("equal=time", "equal"),
     ("seeds=[]", "seeds"),
@@ -81,7 +82,7 @@ def train(runs: Sequence[Run], folder: Path, **settings: Any) -> pd.DataFrame:
     for run in runs:
         row: dict[str, Any] = {**run.labels, "seed": run.seed, "run": run_name(run)}
         if run.model:
-            rows.append(row | {"CR.test": 50.0 + run.seed})
+            rows.append(row | {"weights": "", "CR.test": 50.0 + run.seed})
             continue
         if not (folder / row["run"]).exists():
             tiny.train(tiny.check([*run.overrides, f"run_dir={folder / row['run']}"]))
@@ -101,7 +102,7 @@ def test_a_page_of_real_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(
         compare,
         "list_starts",
-        lambda runs: [Run({**run.labels, "objective": compare.BEFORE}, model="a", seed=run.seed) for run in runs],
+        lambda runs: [Run(run.labels, model="a", seed=run.seed) for run in runs],
     )
     arguments = [
         "objectives=[conssent]",
@@ -126,3 +127,15 @@ def test_a_page_of_real_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert {path.name.rpartition("-")[0] for path in (tmp_path / "runs" / "compared").iterdir()} == {
         f"conssent-bilstm_max-{seed}" for seed in (1, 2)
     }  # no start among them
+
+
+def test_a_start_is_evaluated_as_its_run_reads_it() -> None:
+    run = Run(
+        {"objective": "simcse"}, ("objective=simcse", "encoder=bundled", "encoder.pooling=cls", "encoder.layers=2")
+    )
+    (start,) = compare.list_starts([run])
+    assert (start.model, start.labels, start.evaluation) == (
+        "modernbert-mini-2",
+        run.labels,
+        ("pooling=cls", "layers=2"),
+    )

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.senteval.records import read_results, write_results
+from analysis.senteval.records import read_results
+from data.files import write_json
 from experiments.config import schema
 from experiments.evaluate import EVALUATIONS, describe
 from experiments.evaluation import evaluate
@@ -98,7 +99,7 @@ def wrong(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
     for name, classes, lr in (("good", 2, 1), ("other", 2, 2), ("wide", 3, 1), ("no_predictions", 2, 1)):
         (root / name / "predictions").mkdir(parents=True)
         (root / name / "encoder").mkdir()
-        write_results(root / name / "senteval.json", results(name, records(("CR",))))
+        write_json(root / name / "senteval.json", results(name, records(("CR",))).to_dict())
         (root / name / "config.yaml").write_text(f"optimizer: {{lr: {lr}}}\nseed: 1\n")
         predicted = rng.dirichlet(np.ones(classes), size=10)
         np.savez(root / name / "predictions" / "CR.npz", gold=np.arange(10) % 2, predicted=predicted)

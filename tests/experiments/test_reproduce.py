@@ -116,6 +116,11 @@ def test_overrides_reach_every_run() -> None:
     assert override([Run({}, model="a")], ["optimizer.lr=1"])[0].overrides == ()
 
 
+def test_another_choice_of_a_group_keeps_what_a_figure_varies() -> None:
+    runs = override(ROWS, ["objective=conssent", "optimizer=muon"])
+    assert [run.overrides[-1] for run in runs] == ["objective.gap=1", "objective.gap=2"]
+
+
 def test_another_length_replaces_the_figures() -> None:
     texts = override(ROWS, ["budget.tokens=5"])[0].overrides
     assert "budget.flops=null" in texts and "budget.flops=9" not in texts and "budget.tokens=5" in texts

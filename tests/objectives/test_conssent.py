@@ -90,6 +90,12 @@ def test_sentences_are_cut_before_they_are_perturbed(task: str) -> None:
             assert sum(token not in unit for token in content(row)) == 3
 
 
+def test_a_sentence_that_begins_with_one_token_only_stays_as_it_is_if_cut() -> None:
+    unit = np.array([5] * 30 + [6])
+    example = build("P", consistent=0.001)[0].sample(unit, replace(FORMAT, max_length=20), generator(0))
+    assert example.numbers["consistent"] == 1 and {*content(example.rows["sequence"][0])} == {5}
+
+
 def test_noise_is_unigram_or_uniform_over_the_vocabulary() -> None:
     drawn = {}
     for noise in ("unigram", "uniform"):

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from analysis.senteval.averages import PROBING, STS
-from analysis.senteval.records import PUBLISHED, Record, Results, write_results
+from analysis.senteval.records import PUBLISHED, Record, Results
+from data.files import write_json
 
 DOWNSTREAM = (
     *("MR", "CR", "SUBJ", "MPQA", "SST2", "SST5", "TREC", "MRPC", "SNLI", "SICKEntailment", "SICKRelatedness"),
@@ -85,5 +86,5 @@ def make_evaluation(
         if task != "ImageCaptionRetrieval":
             np.savez(folder / "predictions" / f"{task}.npz", **arrays)  # type: ignore[arg-type]
     value = results(folder.name, records, folder=folder)
-    write_results(folder / "senteval.json", value)
+    write_json(folder / "senteval.json", value.to_dict())
     return value

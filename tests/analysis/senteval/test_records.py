@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from analysis.senteval.averages import STS
-from analysis.senteval.records import PUBLISHED, Results, headlines, incomparable, read_results, write_results
+from analysis.senteval.records import PUBLISHED, Results, headlines, incomparable, read_results
+from data.files import write_json
 from tests.analysis.senteval.example_results import SENTEVAL, record, records, results
 from tests.real_data import suite_data
 
 
 def written_json(folder: Path, value: Results) -> dict[str, Any]:
-    write_results(folder / "senteval.json", value)
+    write_json(folder / "senteval.json", value.to_dict())
     return json.loads((folder / "senteval.json").read_text(encoding="utf-8"))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from data.errors import UserError
@@ -47,7 +49,11 @@ def test_all_formats_of_inference_give_the_same_pairs(tmp_path: Path) -> None:
     rows = [{"gold_label": label, "sentence1": first, "sentence2": second} for label, first, second in ROWS]
     paths = [write_lines(tmp_path / "a.jsonl.gz", rows)]
     paths += [write_table(tmp_path / f"{i}.txt", header) for i, header in enumerate(HEADERS)]
-    for path in paths:
+    numbers = {"-": "-1", "entailment": 0, "neutral": 1, "contradiction": 2}
+    (tmp_path / "numbers.csv").write_text("label,premise,hypothesis\n")
+    with (tmp_path / "numbers.csv").open("a") as file:
+        csv.writer(file).writerows((numbers[label], *texts) for label, *texts in ROWS)
+    for path in [*paths, str(tmp_path / "numbers.csv")]:
         assert list(Inference(path=path).read()) == PAIRS
     both = Inference(path=paths[:2], dev_path=paths[2])
     assert Counter(example.part for example in both.read()) == {"train": 6, "dev": 3}
@@ -68,16 +74,22 @@ def test_aligned_files_are_read_line_by_line(tmp_path: Path) -> None:
 
 def test_languages_or_columns_of_a_table_are_read(tmp_path: Path) -> None:
     table = tmp_path / "pairs.tsv"
-    table.write_text('1\tA "dog.\tUn chien.\r\n2\t\tRien.\n')
+    table.write_text('1\tA "dog.\tUn chien.\r\n \n2\t\tRien.\n')
     assert list(Parallel(tsv=str(table), columns=(2, 3)).read()) == [Example(('A "dog.', "Un chien."))]
     table.write_text('id\tfr\ten\n1\tUn chien.\tA "dog.\n2\tRien.\t\n')
     assert list(Parallel(path=str(table), languages=("en", "fr")).read()) == [Example(('A "dog.', "Un chien."))]
 
 
 def test_translations_of_rows_are_read(tmp_path: Path) -> None:
-    """Data sets of the hub have such rows."""
-    path = write_lines(tmp_path / "a.jsonl", [{"translation": {"de": "Ein Hund.", "en": "A dog."}}])
-    assert list(Parallel(path=path).read()) == [Example(("A dog.", "Ein Hund."))]
+    """Data sets of the hub have such rows; a column may have this name, too."""
+    rows = [{"translation": {"de": "Ein Hund.", "en": "A dog."}, "id": 1}]
+    paths = write_lines(tmp_path / "a.jsonl", rows), f"{tmp_path}/a.parquet"
+    pd.DataFrame(rows).to_parquet(paths[1])
+    for path in paths:
+        assert list(Parallel(path=path).read()) == [Example(("A dog.", "Ein Hund."))]
+    (tmp_path / "a.csv").write_text("text,translation\nA dog.,Ein Hund.\n")
+    source = Parallel(path=f"{tmp_path}/a.csv", languages=("text", "translation"))
+    assert list(source.read()) == [Example(("A dog.", "Ein Hund."))]
 
 
 def test_errors_name_the_key_or_the_line(tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ def test_the_document_setting_chooses_the_unit(tmp_path: Path, document: Any, do
 @pytest.mark.parametrize(
     ("name", "content", "text"),
     [
-        ("a.csv.gz", 'id,body\r\nbook/1,"""one"", two\nthree"\n\nx,\n', '"one", two\nthree'),
-        ("a.tsv", 'id\tbody\nbook/1\t"one" two\n\nx\t\n', '"one" two'),
+        ("a.csv.gz", '\nid,body\r\nbook/1,"""one"", two\nthree"\n\nx,\n', '"one", two\nthree'),
+        ("a.tsv", 'id\tbody\nbook/1\t"one"\r two\n \nx\t\n', '"one"\r two'),
         ("a.jsonl.gz", '\n{"id": "book/1", "body": "one", "n": 1}\n{"id": "x", "body": null}\n', "one"),
     ],
 )
