@@ -52,10 +52,8 @@ def model_card(
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         title=title,
         encoder=encoder,
-        kind=type(encoder).__name__,
         parameters=sum(weight.numel() for weight in encoder.parameters()),
         pooling=pooling,
-        model=type(encoder.backbone).__name__ if plain else "",
         unlimited=encoder.format.max_length >= NO_LIMIT,
         states=POOLINGS[pooling].code if plain else "",
         objective=objective,
