@@ -217,7 +217,7 @@ def compare_scores(frame: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
 def summarise(scores: pd.DataFrame) -> pd.DataFrame:
     """Returns means over seeds for each score and pair, and half-widths of 95 % intervals of "after" and "change".
 
-    The half-widths are NaN for fewer than LEAST seeds.
+    The half-widths are NaN for fewer than LEAST seeds, or if one is NaN.
     """
     groups = scores.groupby(["score", *PAIR], sort=False)
     halves = groups[["after", "change"]].agg(half_width).add_suffix(" ±")

@@ -35,7 +35,7 @@ def read_sets(folder: str) -> pd.DataFrame:
     Raises:
         UserError: if there are none, or a line is not two words and a number.
     """
-    paths = find_files(f"{folder}/EN-*.txt", (), "data")
+    paths = find_files(f"{folder}/EN-*.txt", [".txt"], "data")
     return pd.concat(
         {
             path.stem.removeprefix("EN-"): read_columns(path, COLUMNS, names=[*COLUMNS], sep=r"\s+")

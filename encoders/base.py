@@ -259,7 +259,9 @@ def token_format(tokenizer: PreTrainedTokenizerFast, max_length: int) -> TokenFo
     special = tokenizer("a", return_special_tokens_mask=True)
     inner = special["special_tokens_mask"].index(0)
     count = special["special_tokens_mask"].count(0)
-    tokenizer.model_max_length, tokenizer.padding_side = max_length, "right"  # as rows are padded here
+    tokenizer.model_max_length = max_length
+    if tokenizer.padding_side != "right":  # as rows are padded here; what is not in init_kwargs is not saved
+        tokenizer.padding_side = tokenizer.init_kwargs["padding_side"] = "right"
     return TokenFormat(
         prefix=tuple(special["input_ids"][:inner]),
         suffix=tuple(special["input_ids"][inner + count :]),

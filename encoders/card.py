@@ -62,7 +62,6 @@ def model_card(
         tokens=tokens,
         settings=settings,
         columns=columns,
-        rows=dict.fromkeys(name for column in columns.values() for name in column),
         flatten=flatten,
     )
 

@@ -104,7 +104,9 @@ def add_pooler(backbone: Any, folder: Path | None = None) -> None:
     if not takes_pooler(backbone) or has_pooler(backbone):
         return
     kind, options = type(backbone), {"config": copy.deepcopy(backbone.config), "add_pooling_layer": True}
-    shorten(options["config"], 1)
+    options["config"].num_hidden_layers = 1
+    if isinstance(windows := getattr(backbone.config, "attention_window", None), list):  # Longformer's, by layer
+        options["config"].attention_window = windows[:1]
     if folder is None:
         source = kind(**options)
     else:
@@ -113,14 +115,6 @@ def add_pooler(backbone: Any, folder: Path | None = None) -> None:
     for name in PARTS:
         if hasattr(source, name):
             setattr(backbone, name, getattr(source, name))
-
-
-def shorten(config: Any, layers: int) -> None:
-    """Sets a configuration of transformers to its first ``layers`` layers."""
-    for key in ("layer_types", "attention_window"):  # Longformer has a window for each layer
-        if isinstance(value := getattr(config, key, None), list):
-            setattr(config, key, value[:layers])
-    config.num_hidden_layers = layers  # ALBERT applies one layer this many times
 
 
 def pooler_output(backbone: Any, states: Tensor) -> Tensor:

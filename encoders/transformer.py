@@ -31,7 +31,6 @@ from encoders.pooling import (
     has_pooler,
     pool,
     pooler_output,
-    shorten,
     takes_pooler,
 )
 from encoders.random_models import POSITIONS, configuration, random_model, with_dropout
@@ -264,7 +263,9 @@ class Transformer(Encoder):
             for name, child in [*parent.named_children()]:
                 if isinstance(child, nn.ModuleList) and len(child) == depth:
                     setattr(parent, name, child[:layers])
-        shorten(config, layers)
+        if getattr(config, "layer_types", None):
+            config.layer_types = config.layer_types[:layers]
+        config.num_hidden_layers = layers  # ALBERT applies one layer this many times
 
     def settings(self) -> dict[str, Any]:
         config = {key: value for key, value in self.model.config.to_dict().items() if key not in IGNORED_KEYS}

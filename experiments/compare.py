@@ -135,7 +135,7 @@ def list_starts(runs: Iterable[Run]) -> Iterator[Run]:
         model = encoder.get("path") or encoder.get("name")
         if model and encoder.get("weights") != "random":
             read = [text for text in run.overrides if override_key(text) in ("encoder.pooling", "encoder.layers")]
-            texts = (text.removeprefix("encoder.") for text in read)
+            texts = (text.partition("encoder.")[2] for text in read)
             yield Run(run.labels, model=str(model), evaluation=(*texts,), seed=run.seed)
 
 

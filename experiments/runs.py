@@ -19,7 +19,7 @@ import experiments  # noqa: F401  # reports missing packages
 
 # isort: split
 from analysis.runs import overview, read_runs
-from data.errors import UserError, reading, reason
+from data.errors import UserError, reason
 from experiments.command import read_arguments, rendered_errors
 from experiments.config import unknown
 
@@ -40,8 +40,6 @@ def main() -> None:
             options[key] = value
         folder, where, sort, form = options.values()
         frame, column = read_runs(Path(folder)), sort.removeprefix("-")
-        if form not in ("text", "csv"):
-            raise unknown("format", form, ("text", "csv"))
         if column and column not in frame:
             raise unknown("sort", column, frame.columns)
         try:
@@ -49,8 +47,7 @@ def main() -> None:
         except Exception as error:  # pandas raises many kinds
             raise UserError(reason(error), key="where", hint=HINT) from error
         if column:
-            with reading("column of one type", column):
-                frame = frame.sort_values(column, ascending=column == sort, kind="stable")
+            frame = frame.sort_values(column, ascending=column == sort, kind="stable")
         if form == "csv":
             print(frame.to_csv(index=False), end="")
         else:

@@ -99,6 +99,7 @@ def configuration(run: Run) -> dict[str, Any]:
 def override(runs: Sequence[Run], overrides: Sequence[str], reserved: Collection[str] = ()) -> list[Run]:
     """Returns ``runs`` with ``overrides``, each once; ``encoder=`` also replaces their labels of the axis "model".
 
+    A choice of a group, but for ``encoder``, keeps the keys below it in which runs differ.
     A length of runs replaces all others, but ``budget.flops`` is scaled by a figure, and none trains what is not.
 
     Raises:
@@ -106,17 +107,21 @@ def override(runs: Sequence[Run], overrides: Sequence[str], reserved: Collection
     """
     values = {override_key(text): text.partition("=")[2] for text in overrides}
     lengths = {f"budget.{unit}" for unit in UNITS}
-    distinct = {text for run in runs for single in (run, *run.members) for text in single.overrides}
+    singles = [{*single.overrides} for run in runs for single in (run, *run.members) if single.overrides]
+    distinct = set[str]().union(*singles)
     varied = {key for key, count in Counter(map(override_key, distinct)).items() if count > 1}
     kept = {*RESERVED, *reserved, *(varied - {"encoder", *lengths})}
     if errors := [UserError("set by this command", key=key) for key in values.keys() & kept]:
         raise UserErrors(errors)
-    below = {key for key in varied if key.partition(".")[0] in values.keys() - {"encoder"}}
     unset = [f"{key}=null" for key in sorted(lengths - values.keys())] if lengths & values.keys() else []
+    keys = {text: override_key(text) for text in distinct - distinct.intersection(*singles)}
+    chosen = values.keys() - {"encoder"}
+    own = {text for text, key in keys.items() if key not in values and key.partition(".")[0] in chosen}
+    own.add("budget.steps=0")
 
     def change(run: Run) -> Run:
-        own = below | ({FLOPS} & values.keys())
-        stay = [text for text in run.overrides if override_key(text) in own or text == "budget.steps=0"]
+        scaled = FLOPS if FLOPS in values else ""
+        stay = [text for text in run.overrides if text in own or override_key(text) == scaled]
         texts = merge(merge(run.overrides, [*unset, *overrides]), stay) if run.overrides else ()
         model = values.get("encoder") or run.labels.get("model", "")
         labels = {axis: model if axis == "model" else label for axis, label in run.labels.items()}

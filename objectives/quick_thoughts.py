@@ -84,6 +84,7 @@ class QuickThoughts(Objective):
     part_names = ("neighbour", "neighbour_accuracy")
     requirements = Requirements(unit="sentence", encoders=2)
     contiguous = True
+    version = 2  # version 1 had copies of sentences as neighbours, of corpora with a weight
 
     def __init__(self, *, batch_size: Size = 400, window: Size = 1) -> None:
         super().__init__()

@@ -95,7 +95,7 @@ class Parallel(Table):
         self._targets: dict[Path, Path] = {}
         for one, other in ((source, target), (dev_source, dev_target)):
             with reading("pair of aligned files", "parallel.target"):
-                files = (find_files(each, (), "parallel.target") for each in (one, other))
+                files = (find_files(each, [".txt"], "parallel.target") for each in (one, other))
                 self._targets |= zip(*files, strict=True)
         super().__init__(path=source or tsv or path, dev_path=dev_source or table.pop("dev_path", None), **table)
         self._names += [*as_list(target), *as_list(dev_target)]

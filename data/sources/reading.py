@@ -43,8 +43,7 @@ def find_files(paths: str | Sequence[str] | None, kinds: Sequence[str], key: str
                 names = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207
             names = [name for name in names if not name.is_dir()]
         if not names:
-            hint = f"Of a folder, {', '.join(kinds)} are read." * bool(kinds)
-            raise UserError(f"no file at {path}", key=key, hint=hint)
+            raise UserError(f"no file at {path}", key=key, hint=f"Of a folder, {', '.join(kinds)} are read.")
         files |= dict.fromkeys(names)
     return list(files)
 

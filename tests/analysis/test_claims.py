@@ -110,6 +110,12 @@ def test_common_seeds_are_paired() -> None:
     assert finding.value == pytest.approx((left - right).mean())
 
 
+def test_a_curve_that_peaks_inside_in_one_of_two_panels_counts_half() -> None:
+    panels = [curve([60, 66, 60]).assign(panel="a"), curve([66, 60, 60]).assign(panel="b")]
+    (finding,) = PEAK(pd.concat(panels, ignore_index=True))
+    assert finding.value == 50
+
+
 def test_peak_inside_compares_the_share_of_curves_with_chance() -> None:
     curves = [curve([60, 63, 66, 63, 60], 5, str(number)) for number in range(4)]
     inside = verdict(pd.concat(curves), PEAK)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoTokenizer, LlamaTokenizer
 
 import encoders
 from encoders import base
@@ -42,3 +43,13 @@ def test_every_setting_that_changes_vectors_changes_the_fingerprint(tmp_path: Pa
         next(result[1].parameters()).view(-1)[7] += 1e-6
     result[2].model.config.hidden_act = "relu"  # type: ignore[union-attr]
     assert len({each.fingerprint() for each in result}) == len(result)
+
+
+def test_a_tokenizer_that_pads_on_the_left_by_its_class_is_saved_with_right(tmp_path: Path) -> None:
+    """Rows are padded on the right here, so code on the card needs it, too."""
+    vocabulary = {name: number for number, name in enumerate(["<unk>", "<s>", "</s>", "a", "b"])}
+    tokenizer = LlamaTokenizer(vocab=vocabulary, merges=[])
+    assert tokenizer.padding_side == "left"
+    base.token_format(tokenizer, 9)
+    tokenizer.save_pretrained(tmp_path)
+    assert AutoTokenizer.from_pretrained(tmp_path).padding_side == "right"
