@@ -88,11 +88,8 @@ def compute_agreement(points: np.ndarray, labels: Sequence[str]) -> float:
     from sklearn.neighbors import NearestNeighbors
 
     names = np.array(labels)
-    near = (
-        NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(points) - 1))
-        .fit(points)
-        .kneighbors(return_distance=False)
-    )
+    count = min(NEIGHBOURS, len(points) - 1)
+    near = NearestNeighbors(n_neighbors=count).fit(points).kneighbors(return_distance=False)
     majority = [Counter(row).most_common(1)[0][0] for row in names[near]]  # of others, without itself
     return 100.0 * float(np.mean(names == majority))
 

@@ -40,6 +40,8 @@ def main() -> None:
             options[key] = value
         folder, where, sort, form = options.values()
         frame, column = read_runs(Path(folder)), sort.removeprefix("-")
+        if form not in ("text", "csv"):
+            raise unknown("format", form, ("text", "csv"))
         if column and column not in frame:
             raise unknown("sort", column, frame.columns)
         try:

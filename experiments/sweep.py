@@ -116,12 +116,15 @@ def override(runs: Sequence[Run], overrides: Sequence[str], reserved: Collection
     unset = [f"{key}=null" for key in sorted(lengths - values.keys())] if lengths & values.keys() else []
     keys = {text: override_key(text) for text in distinct - distinct.intersection(*singles)}
     chosen = values.keys() - {"encoder"}
-    own = {text for text, key in keys.items() if key not in values and key.partition(".")[0] in chosen}
-    own.add("budget.steps=0")
+    differences = {text for text, key in keys.items() if key not in values and key.partition(".")[0] in chosen}
 
     def change(run: Run) -> Run:
         scaled = FLOPS if FLOPS in values else ""
-        stay = [text for text in run.overrides if text in own or override_key(text) == scaled]
+        stay = [
+            text
+            for text in run.overrides
+            if text in differences or override_key(text) == scaled or text == "budget.steps=0"
+        ]
         texts = merge(merge(run.overrides, [*unset, *overrides]), stay) if run.overrides else ()
         model = values.get("encoder") or run.labels.get("model", "")
         labels = {axis: model if axis == "model" else label for axis, label in run.labels.items()}

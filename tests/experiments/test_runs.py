@@ -59,6 +59,7 @@ def test_formats(folder: Path) -> None:
         ("where=@seed > 1", "where"),
         ("where=__import__('os').getcwd()", "where"),
         ("sort=lr", "sort"),
+        ("format=pdf", "format"),
         ("nowhere", "nowhere"),
     ],
 )
