@@ -50,8 +50,8 @@ class SentenceEncoder(ABC):
         Args:
             sentences: n sentences, or one.
             batch_size: most sentences of a forward pass; None: only ``batch_tokens`` limits it.
-            batch_tokens: most tokens of a forward pass, padding included; None: 1,024 on a CPU and 32,768 on a
-                GPU. On a CPU never more than 1,024.
+            batch_tokens: most tokens of a forward pass, padding included; None: 768 on a CPU and 32,768 on a
+                GPU. On a CPU never more than 768.
             show_progress_bar: whether a bar shows the progress.
             convert_to_tensor: whether to return a tensor, on the CPU, instead of an array.
             normalize_embeddings: whether vectors are scaled to length 1.
