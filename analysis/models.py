@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import encoders
-from analysis.model_names import CONFIG, EXPORT, model_name, run_folder, split_members
+from analysis.model_names import CONFIG, model_name, run_folder, split_members
 from analysis.senteval.vectors import CHUNK, CheckedEncoder, Vectors, embed
 from data.display import bar
 from data.errors import UserError, reading
@@ -138,9 +138,8 @@ def open_encoder(model: str, **options: Unpack[ModelOptions]) -> Encoder | Rando
             return BagOfWords(**options.get("encoder", {})).to(device)
         if len(members := split_members(model)) > 1:
             return Concatenated([open_encoder(member, **options) for member in members])  # type: ignore[misc]
-        run = run_folder(model)
         encoder = encoders.load(
-            run / EXPORT if run else model,
+            model,
             pooling=options.get("pooling"),
             layers=options.get("layers"),
             device=device,

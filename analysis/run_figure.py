@@ -9,7 +9,7 @@ import pandas as pd
 from analysis import plots
 from analysis.runs import read_lines, read_run
 
-NOT_DRAWN = ("loss", "tokens", "seconds", "memory_gib")  # of a journal; the loss is drawn by its parts
+NOT_DRAWN = ("loss", "tokens", "steps", "seconds", "memory_gib")  # of a journal; the loss is drawn by its parts
 SMOOTHING = 0.04  # width of the running mean, as a share of the run
 
 

@@ -25,8 +25,8 @@ def load(
     """Opens an encoder for use.
 
     Args:
-        name: a name in ``encoders/checkpoints``, a folder (of this suite, of sentence-transformers or of
-            transformers), or a model of the Hugging Face hub; looked for in this order.
+        name: a name in ``encoders/checkpoints``, a folder (of a run, an encoder of this suite, of
+            sentence-transformers or of transformers), or a model of the Hugging Face hub, in this order.
         pooling: "mean", "cls", "max" or "last", and of transformers "first_last" or, if the weights have BERT's,
             "pooler"; None: the folder's own.
         layers: number of a transformer's first layers to keep; 0: only its embeddings; None: all.
@@ -42,6 +42,7 @@ def load(
         folder = CHECKPOINTS / str(name) if str(name) in bundled() else Path(name).expanduser()
         encoder: Encoder
         if folder.is_dir():
+            folder = run if (run := folder / "encoder").is_dir() else folder
             kind = encoder_class(folder) if (folder / MARKER).is_file() else Transformer
             encoder = kind.load(folder)
         else:

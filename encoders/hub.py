@@ -47,11 +47,13 @@ def resolve(name: str | None, path: str | None, *, fallback: bool = False) -> So
         fallback: whether the bundled model is taken where the hub cannot be reached.
 
     Raises:
-        UserError: if there is no such model, it is an adapter, or the hub is not reachable.
+        UserError: if there is no such model, the folder has none, it is an adapter, or the hub is not reachable.
     """
     if path is not None:
         folder = Path(path).expanduser()
         _refuse_adapter(folder)
+        if not any((folder / file).is_file() for file in (MARKER, "modules.json", "config.json")):
+            raise UserError("no encoder in this folder; a run exports one when it is finished", key=path)
         if not (folder / MARKER).is_file():
             return Source(folder, "own", path)
         marker = read_marker(folder)

@@ -218,6 +218,10 @@ class Transformer(Encoder):
         readable = self.pooling != FIRST_LAST and self.format.mask_id is not None
         return readable and mlm_heads.head_parts(self.model) is not None
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        varlen.register()  # in the process that unpickles
+
     def token_logits(self, states: Tensor) -> Tensor:
         return mlm_heads.token_logits(self.model, states) if self.has_mlm_head else super().token_logits(states)
 
@@ -232,6 +236,8 @@ class Transformer(Encoder):
         setattr(headed, headed.base_model_prefix, self.model)
         headed.tie_weights()
         self.model = headed.to(self.model.device).train(self.training)
+        if not self.untrained:
+            self.origin += ", with a random MLM head"
 
     def add_pooler(self) -> None:
         """Adds the family's pooler, randomly initialised, if the weights have none."""

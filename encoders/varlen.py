@@ -3,7 +3,7 @@
     ids (B, T)  ->  (1, N), N real tokens; a token attends to its own row only  ->  states (B, T, H)
 
 Each attention layer gets the rows' boundaries as cumulative lengths, among the keyword arguments that transformers
-passes on; ``enable`` registers the attention function with transformers under ``NAME``. (``encoders/packed.py``
+passes on; ``register`` registers the attention function with transformers under ``NAME``. (``encoders/packed.py``
 packs rows for recurrent layers, in another order of the tokens.)
 """
 
@@ -33,11 +33,16 @@ def enable(model: Any) -> None:
     Padded batches still go through "sdpa" itself, with its masks.
     """
     if Packing(model.config).possible and model.config._attn_implementation == "sdpa":
-        from transformers import AttentionInterface, AttentionMaskInterface  # takes seconds
-
-        AttentionInterface.register(NAME, attention)
-        AttentionMaskInterface.register(NAME, AttentionMaskInterface()["sdpa"])
+        register()
         model.set_attn_implementation(NAME)
+
+
+def register() -> None:
+    """Registers the attention function in this process, as models need it that ``enable`` has set to it."""
+    from transformers import AttentionInterface, AttentionMaskInterface  # takes seconds
+
+    AttentionInterface.register(NAME, attention)
+    AttentionMaskInterface.register(NAME, AttentionMaskInterface()["sdpa"])
 
 
 class Packing:

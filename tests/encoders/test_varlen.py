@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import AutoModel
+from transformers import AttentionInterface, AttentionMaskInterface, AutoModel
 
 from data.batch import Tokens
 from encoders import varlen
@@ -110,6 +111,14 @@ def test_encoders_that_cannot_pack_pad(
     encoder.packing.forced = True
     assert encoder.packs(tokens_of(encoder)) == packs
     assert_close(encoder(tokens_of(encoder)).sentence, padded)
+
+
+def test_another_process_unpickles_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = tiny("bert").eval()
+    copied, vectors = pickle.dumps(encoder), encoder.encode(["bad bif"])
+    for functions in (AttentionInterface, AttentionMaskInterface):
+        monkeypatch.delitem(functions._global_mapping, varlen.NAME)
+    assert (pickle.loads(copied).encode(["bad bif"]) == vectors).all()
 
 
 def test_rows_beyond_a_sliding_window_are_padded() -> None:

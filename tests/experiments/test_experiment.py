@@ -73,7 +73,7 @@ def test_metrics_have_one_line_per_step(uninterrupted: Path) -> None:
 
 
 def test_the_export_gives_the_vectors_of_the_trained_encoder(uninterrupted: Path) -> None:
-    vectors = encoders.load(uninterrupted / "encoder").encode(["bad bif", "ked"])
+    vectors = encoders.load(uninterrupted).encode(["bad bif", "ked"])
     assert vectors.shape == (2, 16) and np.isfinite(vectors).all()
     card = (uninterrupted / "encoder" / "README.md").read_text()
     assert "weights-random" in card and "| accumulation | 2 |" in card and Declutr.citation in card
