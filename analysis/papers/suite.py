@@ -117,8 +117,8 @@ def budgets(options: Options) -> list[Run]:
     """Returns the runs of five lengths, and the start."""
     tokens = {label: f"budget.flops=null budget.tokens={label}e+6" for label in LENGTHS}
     rows = best_rate_overrides(options)
-    runs = sweep(TEACHING, {"objective": {name: rows[name] for name in CURVES_OF}, "tokens": tokens})
-    return [*runs, Run({"objective": BEFORE, "tokens": ""}, model=START)]
+    runs = sweep(TEACHING, {"objective": {name: rows[name] for name in CURVES_OF}, "millions": tokens})
+    return [*runs, Run({"objective": BEFORE, "millions": ""}, model=START)]
 
 
 LENGTHS = ("0.25", "0.5", "1.0", "2.0", "4.0")  # million tokens
@@ -128,13 +128,13 @@ CURVES = Reproduction(
     "Objectives from one start, by training tokens",
     budgets,
     sizes=["teaching"],
-    draw=partial(curves, x="tokens", xlabel="training tokens, millions"),
+    draw=partial(curves, x="millions", xlabel="training tokens, millions"),
     ylabel="test score, %",
     scores={"downstream": "declutr_downstream", "STS12-16": "sts_spearman_mean"},
     tasks=DOWNSTREAM,
     claims={
         f"DeCLUTR is ahead downstream at {length} million tokens (of no paper)": best(
-            "objective == 'DeCLUTR'", f"panel == 'downstream' and tokens == '{length}'", each="objective"
+            "objective == 'DeCLUTR'", f"panel == 'downstream' and millions == '{length}'", each="objective"
         )
         for length in LENGTHS
     },

@@ -60,6 +60,7 @@ def test_runs_are_planned_at_each_size(item: Reproduction) -> None:
     for size in item.sizes:
         runs = item.runs(options(size))
         assert len({tuple(run.labels) for run in runs}) == 1
+        assert {"weights", "tokens"}.isdisjoint(runs[0].labels)  # columns of what a run was
         assert len({(*run.labels.values(), run.seed) for run in runs}) == len(runs)
         assert all(bool(run.overrides) + bool(run.model) + bool(run.members) == 1 for run in runs)
         trained = [member for run in runs for member in run.members or (run,) if not member.model]
