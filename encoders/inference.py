@@ -20,7 +20,7 @@ from data.token_format import TokenFormat
 from encoders.kernels import Precision, float32_products
 
 PIECE = 16_384  # sentences tokenised and sorted at a time, while those before them are computed
-CPU_TOKENS = 768  # of a batch on a CPU: larger ones overflow its cache; 512 to 768 were fastest
+CPU_TOKENS = 768  # of a batch on a CPU: larger ones overflow its cache
 GPU_TOKENS = 32_768  # of a batch on a GPU: smaller ones are computed faster than the host can start them
 MOST_AT_ONCE = 8  # batches on a CPU: more would wait for Python's interpreter lock
 

@@ -38,7 +38,7 @@ def enable(model: Any) -> None:
 
 
 def register() -> None:
-    """Registers the attention function in this process, as models need it that ``enable`` has set to it."""
+    """Registers the attention function in this process, for models that ``enable`` has prepared."""
     from transformers import AttentionInterface, AttentionMaskInterface  # takes seconds
 
     AttentionInterface.register(NAME, attention)
