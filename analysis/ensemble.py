@@ -52,7 +52,7 @@ def ensemble(folders: Sequence[Path | str], tasks: Sequence[str] | None = None) 
     for task in shared_tasks(members):
         single = read_predictions(members, task) if tasks is None or task in tasks else None
         if single and members[0].tasks[task].kind != "similarity":
-            records[task], _ = combine(task, members, single)
+            records[task] = combine(task, members, single)
     if not records:
         raise UserError("no task with dev scores and predictions of all", key="results")
     model = {"name": f"ensemble of {len(members)}", "members": [*map(str, folders)]}
@@ -69,8 +69,8 @@ def weights(performances: Sequence[float | None]) -> list[float]:
     return [value / total if total > 0 else 1 / len(positive) for value in positive]
 
 
-def combine(task: str, results: Sequence[Results], members: Predictions) -> tuple[Record, np.ndarray]:
-    """Returns the ensemble's record of a task, and its predictions of shape (n, C) or (n,)."""
+def combine(task: str, results: Sequence[Results], members: Predictions) -> Record:
+    """Returns the ensemble's record of a task from its members' results and predictions."""
     gold, predicted, folds = members
     first, shares = results[0].tasks[task], weights([result.tasks[task].dev for result in results])
     mixed = np.average(predicted, axis=0, weights=shares).astype(predicted.dtype)
@@ -79,4 +79,4 @@ def combine(task: str, results: Sequence[Results], members: Predictions) -> tupl
     else:
         facts = scores.classification(task, gold, mixed, folds)
     facts |= first.model_dump(include=FIELDS)
-    return Record(**facts, dev=None, l2=None, seconds=0.0, weights=shares), mixed
+    return Record(**facts, dev=None, l2=None, seconds=0.0, weights=shares)

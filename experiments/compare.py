@@ -75,10 +75,10 @@ def compare(
     repeated = [run.repeat(seed) for run in sweep(base, axes) for seed in seeds]
     planned = override(repeated, overrides, reserved=axes)
     senteval = find_senteval(data, protocol, tasks)
+    check(configuration(planned[0]))
     if dry_run:
         print_runs(planned)
         return
-    check(configuration(planned[0]))
     folder = Path(runs)
     frame = complete([*planned, *list_starts(planned)], folder, senteval=senteval, jobs=jobs, threads=threads)
     failed = [f"{name} failed: {line}" for name, line in frame.attrs["failed"].items()]

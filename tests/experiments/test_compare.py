@@ -35,7 +35,7 @@ WRONG = [
     ("settings.gru=encoder.hidden", "settings.gru"),
     ("settings.gru=['encoder.hiden=8']", "encoder.hiden"),
     ("encoder.hidden=0", "encoder.hidden"),
-    ("objective.temprature=1", "objective.temprature"),
+    ("dry_run=true objective.temprature=1", "objective.temprature"),
     ("objective=nsp", "objective"),
     ("seed=3", "seed"),
     ("evaluation=none", "evaluation"),
