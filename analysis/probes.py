@@ -102,12 +102,12 @@ def fit_probes(examples: ProbeData, *, layers: int, seed: int, device: str | Non
         device: see ``analysis.models.ModelOptions``.
     """
     device = resolve_device(device)
-    frequent = np.bincount(examples.labels[examples.train]).argmax()
-    return {
-        "majority": 100.0 * float(np.mean(examples.labels[examples.test] == frequent)),
-        "logistic": linear_probe(examples, device=device).test,
-        "mlp": mlp_probe(examples, layers=layers, dropout=0.5, seed=seed, device=device).test,
+    predictions: dict[str, Any] = {
+        "majority": np.bincount(examples.labels[examples.train]).argmax(),
+        "logistic": linear_probe(examples, device=device),
+        "mlp": mlp_probe(examples, layers=layers, dropout=0.5, seed=seed, device=device),
     }
+    return {name: examples.accuracy(classes) for name, classes in predictions.items()}
 
 
 def evaluate_probes(

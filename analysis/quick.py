@@ -93,7 +93,7 @@ def evaluate(encoder: Any, texts: Sequence[str], *, seed: int) -> dict[str, floa
         if len(train) >= MIN_TRAIN and len(test) >= MIN_TEST:
             features = np.array([vectors[sentence] for sentence in (*train, *test)], np.float32)
             examples = ProbeData(features, np.array([*train.values(), *test.values()]), train=len(train))
-            scores[key] = linear_probe(examples, l2=[L2], updates=UPDATES).test
+            scores[key] = examples.accuracy(linear_probe(examples, l2=[L2], updates=UPDATES))
     return scores
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.preprocessing import StandardScaler
@@ -51,27 +50,18 @@ class ProbeData:
         for rows in np.split(features[:train], range(ROWS, train, ROWS)):
             scaler.partial_fit(rows)
         for rows in np.split(features, range(ROWS, len(features), ROWS)):
-            rows[:] = (
-                rows - scaler.mean_
-            ) / scaler.scale_  # in double precision; constant features are only centred
+            # In double precision; constant features are only centred.
+            rows[:] = (rows - scaler.mean_) / scaler.scale_
 
-
-class Probe(NamedTuple):
-    """A probe's result.
-
-    Attributes:
-        test: accuracy on test in percent.
-        predictions: classes of the test examples, int64 of shape (n_test,).
-    """
-
-    test: float
-    predictions: np.ndarray
+    def accuracy(self, predictions: np.ndarray) -> float:
+        """Returns the percentage of test examples whose class is predicted, int64 of shape (n_test,)."""
+        return 100.0 * float(np.mean(self.labels[self.test] == predictions))
 
 
 def linear_probe(
     examples: ProbeData, *, l2: Sequence[float] = L2, updates: int | None = None, device: str = "cpu"
-) -> Probe:
-    """Fits logistic regression; on a CPU the result is the same to the last bit for any number of threads.
+) -> np.ndarray:
+    """Predicts the test examples by logistic regression; on a CPU the same to the last bit for any threads.
 
     Args:
         l2: values to choose from on dev; ties go to the first.
@@ -89,8 +79,8 @@ def linear_probe(
 
 def mlp_probe(
     examples: ProbeData, *, layers: int, dropout: float, width: int = 1024, seed: int = SEED, device: str = "cpu"
-) -> Probe:
-    """Fits a multilayer perceptron; on a CPU the same seed and number of threads give the same result.
+) -> np.ndarray:
+    """Predicts the test examples by a perceptron; on a CPU the same for the same seed and number of threads.
 
     Args:
         layers: number of hidden layers of ``width`` units.
@@ -111,14 +101,12 @@ def _schedule(classifier: Classifier, updates: int, examples: ProbeData, evaluat
     return replace(classifier, epoch_size=epochs, max_epoch=evaluations * epochs - 1)
 
 
-def _fit(examples: ProbeData, fits: Fits, classifier: Classifier, device: str) -> Probe:
-    """Fits classifiers and tests the first that is best on dev."""
+def _fit(examples: ProbeData, fits: Fits, classifier: Classifier, device: str) -> np.ndarray:
+    """Fits classifiers; returns the classes that the first that is best on dev predicts, of shape (n_test,)."""
     if not len(fits.dev):  # type: ignore[arg-type]
         raise UserError("no dev example")
     features, labels = examples.features, examples.labels
     classes = int(labels[examples.train].max()) + 1
     [fitted] = fit_many(features, labels, [fits], classes, classifier, device=device)
     best = int(np.argmax([fit.dev_accuracy for fit in fitted]))
-    predictions = fitted[best].probabilities(features[examples.test]).argmax(axis=1)
-    test = 100.0 * float(np.mean(predictions == labels[examples.test]))
-    return Probe(test, predictions)
+    return fitted[best].probabilities(features[examples.test]).argmax(axis=1)
