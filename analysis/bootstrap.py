@@ -24,13 +24,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from analysis.senteval.averages import AVERAGES, LISTED, average
+from analysis.senteval.averages import AVERAGES, LISTED, average, label_average
 from analysis.senteval.records import PUBLISHED, Results, flat_scores, headlines
 from data.display import bar
 from data.errors import UserError, reading
@@ -109,18 +109,17 @@ def compare_results(first: Sequence[Results], second: Sequence[Results]) -> pd.D
         first, second: results of each model, one a seed. They are paired in their order if there are as many.
 
     Returns:
-        A row for each "<Task>.<metric>", and for each of the averages LISTED. The columns are the means "first"
-        and "second" in percent, "difference", "low" and "high" in points. Without predictions, the interval is
-        Student's t over seeds, Welch's if seeds are not paired, and NaN for one result of each.
+        A row for each "<Task>.<metric>", and for each of the averages LISTED, over two or more tasks that all
+        results have. The columns are the means "first" and "second" in percent, "difference", "low" and "high" in
+        points. Without predictions, the interval is Student's t over seeds, Welch's if seeds are not paired, and
+        NaN for one result of each.
 
     Raises:
         UserError: if protocols differ, no task is in all results, or predictions are of other examples.
     """
     results, sides = [*first, *second], ["first"] * len(first) + ["second"] * len(second)
-    scores = pd.DataFrame([flat_scores(result.tasks) | result.averages for result in results], sides)
+    scores = pd.DataFrame([flat_scores(result.tasks) for result in results], sides)
     tasks = {task: results[0].tasks[task] for task in shared_tasks(results)}
-    keys = [f"{task}.{metric}" for task, record in tasks.items() for metric in headlines(task, record)]
-    keys += [*scores.reindex(columns=[*LISTED]).dropna(axis=1)]
 
     @cache
     def resample(task: str, metric: str) -> np.ndarray:
@@ -130,14 +129,25 @@ def compare_results(first: Sequence[Results], second: Sequence[Results]) -> pd.D
             return resample_scores(predictions, metric, RESAMPLES, rng)
         return scores.reindex(columns=[f"{task}.{metric}"]).to_numpy().T
 
+    samplers = {
+        f"{task}.{metric}": partial(resample, task, metric)
+        for task, record in tasks.items()
+        for metric in headlines(task, record)
+    }
+    for name in LISTED:
+        rule = AVERAGES[name]
+        shared = tasks.keys() & {*rule.tasks}
+        if len(shared) > 1:
+            label = label_average(name, shared)
+            scores[label] = average(rule, lambda *key: scores.get(".".join(key), math.nan), shared)
+            samplers[label] = partial(average, rule, resample, shared)
     intervals = []
     with bar("resampling") as progress:
-        for key in keys:
-            samples = average(AVERAGES[key], resample) if key in AVERAGES else resample(*key.split(".", 1))
-            left, right = np.split(samples, [len(first)], axis=1)
+        for sample in samplers.values():
+            left, right = np.split(sample(), [len(first)], axis=1)
             intervals.append(difference_interval(left, right, np.random.default_rng(0)))
-            progress(len(intervals) / len(keys))
-    frame = scores.reindex(columns=keys).groupby(level=0).mean(skipna=False).T.rename_axis("score")
+            progress(len(intervals) / len(samplers))
+    frame = scores.reindex(columns=[*samplers]).groupby(level=0).mean(skipna=False).T.rename_axis("score")
     frame["difference"] = frame["first"] - frame["second"]
     frame[["low", "high"]] = intervals
     return frame

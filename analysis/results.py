@@ -19,7 +19,7 @@ import pandas as pd
 from analysis.bootstrap import compare_results, half_width
 from analysis.model_names import CONFIG, Names, run_folder, split_members
 from analysis.runs import comparable
-from analysis.senteval.averages import AVERAGES, average
+from analysis.senteval.averages import AVERAGES, average, label_average
 from analysis.senteval.records import FILE, flat_scores, read_results
 from analysis.senteval.tasks import find
 from analysis.tables import Format, render
@@ -74,8 +74,7 @@ def select_scores(
             tasks = [*tests.dropna(how="all").dropna(axis=1).columns.str.removesuffix(".test")]
             whole = len(tasks) == len(rule.tasks)
             computed = pd.Series(average(rule, column, tasks), everything.index)
-            values = values.fillna(computed) if whole else computed
-            label = metric if whole else f"{metric} ({len(tasks)} of {len(rule.tasks)})"
+            values, label = values.fillna(computed) if whole else computed, label_average(metric, tasks)
         if frame.reindex(columns=[f"{task}.comparable" for task in tasks]).eq(False).any(axis=None):
             values[count:], label = np.nan, f"{label} (not comparable)"
         columns[metric], labels[metric] = values, label

@@ -84,7 +84,6 @@ def pool(states: Tensor, mask: Tensor, how: str) -> Tensor:
         mask: of shape (B, T), bool, True at real tokens, which stand on the left.
         how: "mean" (summed in float32 at least, and returned so), "cls" (the first token), "max" (among
             ties one gets the gradient) or "last".
-
     """
     return POOLINGS[how].pool(states, mask)
 

@@ -61,6 +61,12 @@ def average(rule: Average, score: Callable[[str, str], Any], tasks: Collection[s
     return sum(means) / len(means)
 
 
+def label_average(name: str, tasks: Collection[str]) -> str:
+    """Returns the name of an average over ``tasks``, with their number unless they are all of its tasks."""
+    count = len(AVERAGES[name].tasks)
+    return name if len(tasks) == count else f"{name} ({len(tasks)} of {count})"
+
+
 _SPEARMAN = dict.fromkeys(("SICKRelatedness", "STSBenchmark"), "spearman") | dict.fromkeys(STS, "spearman.mean")
 _DECLUTR = {
     **dict.fromkeys(("CR", "MR", "MPQA", "SUBJ", "SST2", "SST5", "TREC", "SICKEntailment"), "test"),

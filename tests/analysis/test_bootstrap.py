@@ -126,6 +126,9 @@ def test_results_are_compared_by_task_and_average(tmp_path: Path, monkeypatch: p
     widths = frame["high"] - frame["low"]  # tasks are resampled independently, so their variances add up
     parts = [widths[f"STS1{year}.spearman.mean"] for year in range(2, 7)]
     assert widths["sts_spearman_mean"] == pytest.approx(np.sqrt(np.square(parts).sum()) / 5, rel=0.2)
+    headlines = ["CR.test", "STSBenchmark.spearman", *(f"STS1{year}.spearman.mean" for year in range(2, 7))]
+    total = frame.loc[headlines, "difference"].sum() + frame.loc[["MRPC.accuracy", "MRPC.f1"], "difference"].mean()
+    assert frame.loc["declutr_downstream (8 of 17)", "difference"] == pytest.approx(total / 8)
     assert not compare_results([first], [first])[["difference", "low", "high"]].any(axis=None)
 
 
