@@ -205,20 +205,6 @@ class Results(BaseModel):
         tasks = {task: record.model_dump(exclude_unset=True) for task, record in self.tasks.items()}
         return {"tasks": tasks, "averages": self.averages, **self.model_dump(exclude={"tasks"})}
 
-    def compare(self, other: Results) -> pd.DataFrame:
-        """Compares all scores with those of ``other`` by ``analysis.bootstrap.compare_results``.
-
-        Returns:
-            A row for each (task, metric) and average; columns first, second, difference, low and high. The ends of
-            the 95 % interval are NaN unless both results lie in folders, with their predictions.
-
-        Raises:
-            UserError: if the protocols differ, or no task is in both.
-        """
-        from analysis.bootstrap import compare_results  # late: it imports this module
-
-        return compare_results([self], [other])
-
 
 def read_results(path: Path | str) -> Results:
     """Reads a senteval.json, or the one in a folder.
