@@ -55,4 +55,5 @@ def test_an_ensemble_solved_by_hand(tmp_path: Path) -> None:
     for members in (both, both[::-1]):
         predictions = read_predictions(members, "SST2")
         assert predictions
-        assert combine("SST2", members, predictions).test == 100
+        combined = combine("SST2", members, predictions)
+        assert combined.test == 100 and sorted(combined.weights or ()) == [0.25, 0.75]
