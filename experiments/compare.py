@@ -21,7 +21,7 @@ from analysis.senteval.protocols import ProtocolName
 from data.errors import UserError
 from data.ranges import Count, Seed, Threads
 from experiments.command import call_command
-from experiments.config import check, override_key
+from experiments.config import override_key
 from experiments.sweep import (
     Run,
     complete,
@@ -75,7 +75,6 @@ def compare(
     repeated = [run.repeat(seed) for run in sweep(base, axes) for seed in seeds]
     planned = override(repeated, overrides, reserved=axes)
     senteval = find_senteval(data, protocol, tasks)
-    check(configuration(planned[0]))
     if dry_run:
         print_runs(planned)
         return

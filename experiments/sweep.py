@@ -145,8 +145,10 @@ def merge(overrides: Iterable[str], more: Sequence[str]) -> list[str]:
 
 
 def print_runs(runs: Sequence[Run]) -> None:
-    """Prints a line for each run: its name, length and overrides; models by name. Nothing is built or checked."""
+    """Prints a line for each run: name, length and overrides; models by name. The first run's keys are checked."""
     singles = {run_name(run): run for joined in runs for run in joined.members or (joined,)}
+    for run in [run for run in singles.values() if not run.model][:1]:
+        check(configuration(run))
     for name, run in singles.items():
         budget = {} if run.model else configuration(run)["budget"]
         lengths = [f"{budget[unit]:,.12g} {unit}" for unit in UNITS if budget.get(unit) is not None]

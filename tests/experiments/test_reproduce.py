@@ -162,6 +162,7 @@ def test_another_encoder_replaces_the_models() -> None:
         ("figure=declutr/2a encoder=nothing", "encoder"),
         ("figure=declutr/2a budget.flops=many", "budget.flops"),
         ("figure=declutr/2a nonsense", "nonsense"),
+        ("figure=declutr/2a dry_run=true objective.temprature=1", "objective.temprature"),
         ("figure=declutr/2a runs=file/runs", "file"),
         ("figure=declutr/1c out=file/made", "file"),
     ],
