@@ -43,7 +43,7 @@ def evaluate_masked_lm(
         model: model with an MLM head.
         data: text file, a passage a line, that no model was trained on.
         probability: masking probability of a token.
-        passages: number of passages, from the first.
+        passages: number of passages, from the first that is not blank.
         options: see ``analysis.reports.ReportOptions``.
 
     Returns:
@@ -56,7 +56,7 @@ def evaluate_masked_lm(
     if not isinstance(encoder, Encoder) or not encoder.has_mlm_head:
         raise UserError(f"{model.name} has no head for masked language modelling", key="models")
     device, first, sums = next(encoder.parameters()).device, len(encoder.format.prefix), []
-    for place, text in enumerate(islice(lines(data), passages)):
+    for place, text in enumerate(islice(filter(None, map(str.strip, lines(data))), passages)):
         ids = np.array(encoder.tokenizer.encode(text, add_special_tokens=False))[: encoder.format.max_content]
         masked, labels = mask_tokens(ids, encoder.format, probability, generator(MASKED_PASSAGES, 1, place))
         tokens = Tokens.pad([encoder.format.wrap(masked)], encoder.format.pad_id).to(device)

@@ -182,7 +182,7 @@ def resolve_device(device: str | None) -> str:
     """Returns the name of a device; "auto" and None: "cuda" if there is one, else "cpu".
 
     Raises:
-        UserError: if there is no such device.
+        UserError: if there is no CUDA GPU.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("this machine has no CUDA GPU", key="device")

@@ -34,7 +34,7 @@ MEAN = "mean of SentEval"
 PAIR = ["objective", "encoder"]
 COSTS = ["steps", "tokens", "seconds", "tokens_per_second", "memory_gib"]
 PLAIN = ("", "special", "unchanged")  # marks that a text does not show
-LOSSES = "^dev_.*(?<!_accuracy)$"  # their keys on held-out text in a journal
+LOSSES = "^dev_.*(?<!_accuracy)(?<!_unigram)(?<!_perplexity)$"  # their keys on held-out text in a journal
 
 # What an objective does to a text
 
@@ -69,7 +69,7 @@ class Example(NamedTuple):
 
 
 class View(NamedTuple):
-    """An objective: formula and first sentence of its class, and examples by task and unit ("D: a sentence")."""
+    """An objective: formula and first paragraph of its class, and examples by task and unit ("D: a sentence")."""
 
     objective: str
     summary: str
@@ -295,7 +295,7 @@ def write_page(
         out: the page.
         frame, starts: as ``compare_scores`` takes them.
         runs: ``read_journals`` of each row of ``frame``, with its labels and "command".
-        texts: "title"; "notes" on the budget and failures; "views" of the objectives; "sample"
+        texts: "title"; "notes" on failures; "views" of the objectives; "sample"
             and "spaces", the sample under the encoder of each pair; "command" that writes the page.
     """
     scores, table = compare_scores(frame, starts), pd.DataFrame(runs)

@@ -67,7 +67,7 @@ ACCENT = "#D55E00"  # held-out text
 
 WIDTH = 7.2  # inches: a page's two columns
 SMALL = (3.4, 2.1)  # inches: a picture on a page
-PANEL, TALL = 2.5, 3.5  # heights in inches of one of several panels, and of a single one
+TALL = 3.5  # height in inches of a single panel
 WIDE = 0.3  # width of all marks at a place, as a share of the step between places
 
 

@@ -41,7 +41,6 @@ CONTENT_WORDS = 20
 FUNCTION_WORDS = 100  # the most frequent words, excluded from word content
 L2 = 0.03  # of a probe's classifier, for standardised features
 UPDATES = 1000  # of a probe's classifier
-VERSION = 2  # of the probes' classifier, in quick.json; files of the first have no version
 
 Scores = Mapping[str, float | None]
 Parts = Sequence[list[str]]  # sentences for training and for testing

@@ -33,7 +33,7 @@ def draw_spectra(
     defined in ``analysis.geometry``.
 
     Args:
-        data: text file, a document or a sentence a line; None: the held-out part of the bundled pydocs.
+        data: text file, a document or a sentence a line; None: the held-out part of pydocs.
         out: path of the picture (.pdf, .png) and its numbers (.csv), without the ending.
         options: see ``analysis.reports.ReportOptions``.
 

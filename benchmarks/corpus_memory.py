@@ -13,7 +13,6 @@ With ``--folder`` the store is kept there, and the next run continues one that w
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -29,7 +28,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import torch
 
 from benchmarks import harness
-from benchmarks.training import SHAPE
 from data.loader import Loader
 from data.sources.base import Example, Source
 from data.sources.pydocs import Pydocs
@@ -69,10 +67,6 @@ class Repeated(Source):
     def describe(self) -> dict[str, Any]:
         return {**self.source.describe(), "name": self.name}
 
-    @property
-    def total(self) -> int:
-        return self.count
-
     def _passages(self) -> Iterator[str]:
         for example in self.source.examples():
             words = example.texts[0].split()
@@ -81,7 +75,7 @@ class Repeated(Source):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.make_parser(__doc__)
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--path", nargs="+", help="files of the text that is repeated")
     parser.add_argument("--folder", type=Path, help="of the store; else a temporary one")
@@ -90,7 +84,7 @@ def main() -> None:
 
     source = Repeated(Text(path=options.path) if options.path else Pydocs(), options.documents)
     tokenizer = train_bpe(source.passages, vocab_size=20_000)
-    encoder = Transformer(weights="random", shape=SHAPE, tokenizer=tokenizer)
+    encoder = Transformer(weights="random", shape=harness.roberta_shape(), tokenizer=tokenizer)
     objective = Declutr(anchors_per_document=1, min_length=8, max_length=32)
     objective.build(encoder)
     print(f"{options.documents:,} documents; {len(source.passages):,} different passages")

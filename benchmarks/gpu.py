@@ -73,7 +73,8 @@ def prepare_training(
     objective.to(device).train()
     length = objective.requirements.min_tokens + 200
     batches = [harness.random_batch(objective, encoder, number, length) for number in range(count)]
-    return harness.training_step(encoder, objective, device), batches
+    model = torch.nn.ModuleList([encoder, objective])
+    return harness.make_step(model, lambda batch: objective.loss(encoder, batch.to(device)).total, device), batches
 
 
 def training(sizes: Sizes, device: str, groups: int | None) -> tuple[str, str]:
@@ -133,7 +134,7 @@ def caching(sizes: Sizes, device: str) -> tuple[str, str]:
         cache_chunk=sizes.cache_chunk,
     )
     start = time.perf_counter()
-    _, growth = harness.peak_growth(partial(step, batch), device)
+    growth = harness.peak_growth(partial(step, batch), device)
     seconds = time.perf_counter() - start
     return f"{growth:.2f} GiB", f"{batch.n_tokens / seconds:,.0f} tokens/s, one step"
 
@@ -169,9 +170,8 @@ def limit(seconds: int) -> Iterator[None]:
 
 
 def main() -> None:
-    parser = harness.make_parser(__doc__)
+    parser = harness.make_parser(__doc__, device="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--small", action="store_true", help="a tiny model, to test the script")
-    parser.set_defaults(device="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
     sizes, device = SMALL if options.small else Sizes(), options.device
     shape = f"{sizes.layers} x {sizes.width}"

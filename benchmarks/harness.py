@@ -11,23 +11,23 @@ from statistics import median
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from data.batch import Batch
 from data.randomness import generator
 from data.tokenizer import train_bpe
 from encoders.base import Encoder
 from encoders.transformer import Transformer
-from experiments.optimizer import AdamW
 from objectives.base import Objective
 
 
-def make_parser(documentation: str | None, rounds: int = 3) -> argparse.ArgumentParser:
-    """Returns a parser with the options --rounds and --device, whose help is a module's docstring."""
+def make_parser(documentation: str | None, **defaults: Any) -> argparse.ArgumentParser:
+    """Returns a parser with an option for each default, whose help is a module's docstring."""
     parser = argparse.ArgumentParser(
         description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=rounds)
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    for name, default in defaults.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default)
     return parser
 
 
@@ -68,14 +68,16 @@ def spread(values: list[float], form: str = ".2f") -> str:
     return "{} ({} to {})".format(*(format(value, form) for value in (median(values), min(values), max(values))))
 
 
-def peak_growth(function: Callable[[], Any], device: str = "cpu") -> tuple[Any, float]:
-    """Returns the result of ``function``, and by how many GiB it raised the peak of this process or of the GPU."""
+def peak_growth(function: Callable[[], Any], device: str) -> float:
+    """Returns by how many GiB ``function`` raises the peak of this process or of the GPU."""
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated() / 2**30
-        return function(), torch.cuda.max_memory_allocated() / 2**30 - before
+        function()
+        return torch.cuda.max_memory_allocated() / 2**30 - before
     before = reset_peak()
-    return function(), resident("VmHWM") - before
+    function()
+    return resident("VmHWM") - before
 
 
 def reset_peak() -> float:
@@ -90,30 +92,29 @@ def resident(figure: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(figure)) / 2**20
 
 
+def roberta_shape(layers: int = 4, width: int = 256) -> dict[str, Any]:
+    """Returns a RoBERTa's shape, with heads of width 64."""
+    sizes = {"num_hidden_layers": layers, "hidden_size": width, "intermediate_size": 4 * width}
+    return {"model_type": "roberta", "num_attention_heads": max(1, width // 64), **sizes}
+
+
 def random_transformer(
-    layers: int = 4,
-    width: int = 256,
-    *,
-    words: int | None = None,
-    attention: str | None = None,
-    device: str = "cpu",
+    layers: int, width: int, *, words: int, attention: str | None = None, device: str
 ) -> Transformer:
     """Returns a RoBERTa with random weights, in training mode, whose tokenizer knows numbers.
 
     Args:
         layers, width: sizes of the model.
-        words: token embeddings, if more than the tokenizer has.
+        words: number of token embeddings.
         attention: implementation of the attention; None: the default.
         device: device of the model.
     """
-    shape = {"model_type": "roberta", "num_hidden_layers": layers, "hidden_size": width}
-    shape |= {"num_attention_heads": max(1, width // 64), "intermediate_size": 4 * width}
     torch.manual_seed(0)
     tokenizer = train_bpe([" ".join(map(str, range(5000)))], vocab_size=400)
+    shape = roberta_shape(layers, width)
     encoder = Transformer(weights="random", shape=shape, tokenizer=tokenizer, attention=attention)
-    if words:
-        encoder.model.resize_token_embeddings(words, mean_resizing=False)
-        encoder.format = replace(encoder.format, vocab_size=words)
+    encoder.model.resize_token_embeddings(words, mean_resizing=False)
+    encoder.format = replace(encoder.format, vocab_size=words)
     return encoder.to(device).train()
 
 
@@ -129,18 +130,17 @@ def random_batch(objective: Objective, encoder: Encoder, number: int, length: in
     return objective.collate(examples, encoder.format)
 
 
-def training_step(
-    encoder: Encoder, objective: Objective, device: str, precision: str = "bf16"
-) -> Callable[[Batch], None]:
-    """Returns a function that trains on one batch, by AdamW."""
-    parameters = [*encoder.parameters(), *objective.parameters()]
-    optimizer = AdamW(lr=5e-5, weight_decay=0.1).build(torch.nn.ModuleList([encoder, objective]))
+def make_step(
+    model: nn.Module, loss: Callable[[Any], Tensor], device: str, precision: str = "bf16"
+) -> Callable[[Any], None]:
+    """Returns a function that takes a step of AdamW on the ``loss`` of its argument."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, eps=1e-6, weight_decay=0.1, fused=True)
 
-    def step(batch: Batch) -> None:
+    def step(argument: Any) -> None:
         with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
-            loss = objective.loss(encoder, batch.to(device)).total
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            value = loss(argument)
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,9 +34,6 @@ from data.sources.pydocs import Pydocs
 from data.tokenizer import train_bpe
 from encoders.transformer import Transformer
 from objectives.declutr import Declutr
-
-SHAPE = {"model_type": "roberta", "num_hidden_layers": 4, "hidden_size": 256}
-SHAPE |= {"num_attention_heads": 4, "intermediate_size": 1024}
 
 
 def published_loss(
@@ -65,23 +61,8 @@ def published_loss(
     return NTXentLoss(temperature=0.05)(embeddings, labels) + losses[0]
 
 
-def make_step(model: torch.nn.Module, loss: Callable[[int], torch.Tensor], options: Any) -> Callable[[int], None]:
-    """Returns a function that takes the optimisation step of a given number."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, eps=1e-6, weight_decay=0.1, fused=True)
-
-    def step(number: int) -> None:
-        with torch.autocast(options.device, dtype=torch.bfloat16, enabled=options.precision == "bf16"):
-            value = loss(number)
-        value.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
-
-
 def main() -> None:
-    parser = harness.make_parser(__doc__)
+    parser = harness.make_parser(__doc__, rounds=3, device="cpu")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--documents", type=int, default=16, help="N, documents a step")
     parser.add_argument("--groups", type=int, default=6, help="sub-batches of similar length in ours")
@@ -90,7 +71,7 @@ def main() -> None:
 
     source = Pydocs()
     tokenizer: Any = train_bpe(source.texts(), vocab_size=8192)
-    encoder = Transformer(weights="random", shape=SHAPE, tokenizer=tokenizer)
+    encoder = Transformer(weights="random", shape=harness.roberta_shape(), tokenizer=tokenizer)
     objective = Declutr(batch_size=options.documents, length_groups=options.groups)
     encoder.add_mlm_head()
     encoder.to(options.device).train()
@@ -113,12 +94,13 @@ def main() -> None:
 
     model = copy.deepcopy(encoder.model)
     mask = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
-    published = make_step(model, lambda number: published_loss(model, tokenizer, mask, *sample(number)), options)
-    sides = {"published recipe": published, "ours": make_step(encoder, partial(ours, encoder), options)}
+    make_step = partial(harness.make_step, device=options.device, precision=options.precision)
+    published = make_step(model, lambda number: published_loss(model, tokenizer, mask, *sample(number)))
+    sides = {"published recipe": published, "ours": make_step(encoder, partial(ours, encoder))}
     if options.packed:
         packed = copy.deepcopy(encoder)
         packed.packing.forced = True
-        sides["ours, packed"] = make_step(packed, partial(ours, packed), options)
+        sides["ours, packed"] = make_step(packed, partial(ours, packed))
     seconds = harness.measure(sides, options.rounds, options.device)
 
     tokens, padded, grouped = [], [], []

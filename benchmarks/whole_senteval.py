@@ -34,7 +34,6 @@ from tests.analysis.senteval.small_data import write_captions
 HERE = Path(__file__).resolve().parents[1]
 PAIRS, PROBING, IMAGES = 549_367, (100_000, 10_000, 10_000), (113_287, 5_000, 5_000)
 TOPICS, FEATURES, WORDS = 200, 2048, 1000  # WORDS: classes of WordContent
-SHAPE = {"model_type": "roberta", "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072}
 
 
 def sentences(rng: np.random.Generator, count: int, real: list[str]) -> list[str]:
@@ -96,7 +95,7 @@ def make_data(real: Path, out: Path, share: float) -> list[str]:
 
 
 def main() -> None:
-    parser = harness.make_parser(__doc__)
+    parser = harness.make_parser(__doc__, device="cpu")
     default = Path(os.environ["SUITE_DATA"]) / "senteval" if "SUITE_DATA" in os.environ else None
     parser.add_argument("--data", type=Path, default=default, required=default is None)
     parser.add_argument("--folder", type=Path, default=Path("whole_senteval"), help="a new folder")
@@ -108,7 +107,7 @@ def main() -> None:
     folder = options.folder.resolve()
     texts = make_data(options.data.expanduser(), folder, options.share)
     torch.manual_seed(0)
-    shape = SHAPE | {"num_hidden_layers": options.layers}
+    shape = harness.roberta_shape(options.layers, 768)
     encoder = Transformer(weights="random", shape=shape, tokenizer=train_bpe(texts, vocab_size=40_000))
     encoder.save(folder / "model", card="A random model.\n")
     keys = [f"model={folder / 'model'}", f"data={folder}", f"device={device}"]

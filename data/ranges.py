@@ -27,10 +27,15 @@ Below1 = Annotated[float, Field(ge=0, lt=1)]
 Factor = Annotated[float, Field(gt=0, le=1)]
 
 
+def _expand(path: str) -> str:
+    return str(Path(path).expanduser())
+
+
 def _exists(path: str) -> str:
-    if not Path(path).expanduser().exists():
+    if not Path(path).exists():
         raise ValueError("no such file or folder")
     return path
 
 
-Existing = Annotated[str, AfterValidator(_exists)]  # path of a file or folder
+ExpandedPath = Annotated[str, AfterValidator(_expand)]
+Existing = Annotated[ExpandedPath, AfterValidator(_exists)]  # path of a file or folder

@@ -79,7 +79,8 @@ class Selection(NamedTuple):
         indices: numbers of the units in the table, ascending, of shape (n,), int64. A unit that occurs several
             times in an epoch is repeated.
         left_out: number of other units of the part by the first reason that holds: "too short", "too long",
-            "of one token", "repeated", "without neighbours", "without continuation".
+            "of one token", "repeated", "without neighbours", "without continuation",
+            "without positive or negative".
     """
 
     indices: np.ndarray
@@ -114,7 +115,6 @@ class TokenTable:
 
     Attributes:
         fingerprint: hexadecimal digest of text, tokenizers, normalisation and unit together.
-        vocab_size: number of ids of the first column's tokenizer.
         lengths: content tokens of each unit, of shape (n, c), int64.
         documents: number of each unit's document, of shape (n,), ascending.
         labels: class of each unit, of shape (n,); -1 where there is none.
@@ -135,7 +135,7 @@ class TokenTable:
             meta = read_json(folder / META)
             self.fingerprint = meta["fingerprint"]
             self._vocab_sizes = meta["vocab_sizes"]
-            self.vocab_size, columns = self._vocab_sizes[0], len(self._vocab_sizes)
+            columns = len(self._vocab_sizes)
             self._units = np.memmap(folder / UNITS, UNIT, "r", shape=(meta["units"],)).view(np.ndarray)
             self._files = [(folder / f"ids.{i}.bin").open("rb", buffering=0) for i in range(columns)]
         self.lengths = self._units["lengths"][:, :columns].astype(np.int64)

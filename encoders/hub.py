@@ -17,12 +17,12 @@ WEIGHT_FILES = "*model*.safetensors"
 PATTERNS = ["*.json", "*.txt", "*.model", WEIGHT_FILES, HEAD]  # pickled weights are never downloaded
 
 
-class Source(NamedTuple):
+class StartWeights(NamedTuple):
     """Weights to start from.
 
     Attributes:
         folder: a model's folder.
-        weights: "pretrained", "own" (a folder of the user's), or what its ``encoder.json`` says.
+        weights: "pretrained", "bundled", "own" (a folder of the user's), or what its ``encoder.json`` says.
         origin: one line that names the weights exactly.
         fallback: the warning if these are not the weights that were asked for, else None.
     """
@@ -38,7 +38,7 @@ def bundled() -> list[str]:
     return sorted(path.parent.name for path in CHECKPOINTS.glob("*/config.json"))
 
 
-def resolve(name: str | None, path: str | None, *, fallback: bool = False) -> Source:
+def resolve(name: str | None, path: str | None, *, fallback: bool = False) -> StartWeights:
     """Finds, and downloads if needed, the weights of ``path`` or else of ``name``.
 
     Args:
@@ -55,19 +55,19 @@ def resolve(name: str | None, path: str | None, *, fallback: bool = False) -> So
         if not any((folder / file).is_file() for file in (MARKER, "modules.json", "config.json")):
             raise UserError("no encoder in this folder; a run exports one when it is finished", key=path)
         if not (folder / MARKER).is_file():
-            return Source(folder, "own", path)
+            return StartWeights(folder, "own", path)
         marker = read_marker(folder)
-        return Source(folder, marker["weights"], marker["origin"])
+        return StartWeights(folder, marker["weights"], marker["origin"])
     assert name is not None
     if name in bundled():
-        return Source(CHECKPOINTS / name, "bundled", f"{name}, bundled")
+        return StartWeights(CHECKPOINTS / name, "bundled", f"{name}, bundled")
     why = None
     if (cached := _cached(name)) is None and (why := _unreachable(name)) is None:
         with reading("model of the hub", name):
             cached = _download(name)
     if cached is not None:
         _refuse_adapter(cached)
-        return Source(cached, "pretrained", f"{name}, revision {cached.name[:12]}")
+        return StartWeights(cached, "pretrained", f"{name}, revision {cached.name[:12]}")
     absent = f"{name} is not on this machine, and the hub cannot be asked: {why}"
     if not fallback:
         raise UserError(absent, key="encoder.name")

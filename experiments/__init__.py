@@ -3,7 +3,7 @@
 import sys
 from importlib.util import find_spec
 
-if sys.platform == "win32":  # folders are locked, and memory is measured, by what only these systems have
+if sys.platform == "win32":  # signals, process groups and the measure of memory are POSIX's
     print("The commands run on Linux and macOS: on Windows, run them in WSL.", file=sys.stderr)
     sys.exit(2)
 if find_spec("hydra") is None:

@@ -51,7 +51,7 @@ def build_components(values: Mapping[str, Any]) -> Components:
     """
     groups = ("corpus", "objective", "budget", "schedule", "optimizer", "evaluation")
     built: list[Any] = [config.build(values[group], group) if values.get(group) else None for group in groups]
-    components = Components(Settings.of(values), *built)
+    components = Components(Settings.from_config(values), *built)
     metric, names = values["checkpoint"]["metric"], [f"dev_{part}" for part in components.objective.part_names]
     if metric not in (None, *names):
         raise UserError(f"must be one of {', '.join(names)}", key=f"checkpoint.metric={metric}")
@@ -93,7 +93,7 @@ class Parts:
                 stream=stream,
                 lengths=None if data.lengths is None else data.lengths[indices],
                 contiguous=data.contiguous,
-                units=f"pairs of {name}" if name in self.objective.own_data() else self.units,
+                units=f"pairs of {name}" if name in self.objective.own_sources else self.units,
                 least=data.least,
             )
         return loaders
@@ -105,7 +105,7 @@ class Parts:
 
     def identity(self) -> dict[str, str]:
         """Returns names of the weights and fingerprints of the tokens that a resumed run must find again."""
-        units: list[Any] = [self.store, *(self.task_data[name].units for name in self.objective.own_data())]
+        units: list[Any] = [self.store, *(self.task_data[name].units for name in self.objective.own_sources)]
         return {
             "weights": self.encoder.weights,
             "origin": self.encoder.origin,
@@ -138,8 +138,8 @@ def build_parts(
     torch.manual_seed(settings.seed)
     with accelerator.main_process_first():
         encoder = build_encoder(values, components, cache / "tokenizers", tokenizer)
-    if synthetic := [name for name, facts in objective.own_data().items() if facts.get("synthetic")]:
-        encoder.origin += f"; learns {', '.join(synthetic)} from synthetic pairs"
+    if synthetic := objective.facts().get("synthetic"):
+        encoder.origin += f"; learns {synthetic} from synthetic pairs"
     if encoder.fallback:
         display.say(encoder.fallback)
     sentences = settings.sentences if objective.requirements.unit == "sentence" else None
@@ -191,7 +191,7 @@ def build_encoder(
     shape = config.parse(kind, node, "encoder")
     extra = {}
     if recipe := kind.tokenizer_recipe(**shape):
-        reads_corpus = not objective.own_data().keys() >= objective.tasks.keys()
+        reads_corpus = not objective.own_sources.keys() >= objective.tasks.keys()
 
         def texts() -> Iterable[str]:
             return chain(source.texts() if reads_corpus else (), objective.texts())

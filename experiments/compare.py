@@ -19,9 +19,9 @@ from pydantic import Field
 from analysis.model_names import EXPORT, Names, run_folder
 from analysis.senteval.protocols import ProtocolName
 from data.errors import UserError
-from data.ranges import Count, Seed, Threads
+from data.ranges import Count, ExpandedPath, Seed, Threads
 from experiments.command import call_command
-from experiments.config import override_key
+from experiments.config import override_key, quote
 from experiments.sweep import (
     Run,
     complete,
@@ -45,13 +45,13 @@ def compare(
     seeds: Annotated[list[Seed], Field(min_length=1)],
     settings: Mapping[str, list[str]],
     queries: Names | None,
-    data: str | None,
+    data: ExpandedPath | None,
     tasks: Names | None,
     protocol: ProtocolName,
     jobs: Threads,
     threads: Threads,
-    runs: str,
-    out: str,
+    runs: ExpandedPath,
+    out: ExpandedPath,
     dry_run: bool,
     overrides: list[str],
 ) -> None:
@@ -91,16 +91,12 @@ def compare(
     by_name = {run_name(run): run for run in planned}
     is_run = frame["weights"] != ""  # those of models are not known
     trained, models = frame[is_run].reset_index(drop=True), frame[~is_run]
-    journals = [
-        {
-            **page.read_journals(folder / name),
-            **by_name[name].labels,
-            "command": shlex.join(
-                ["python", "experiments/run.py", *by_name[name].overrides, f"threads={threads}"]
-            ),
-        }
-        for name in trained["run"]
-    ]
+    journals = []
+    for name in trained["run"]:
+        journal, run = page.read_journals(folder / name), by_name[name]
+        cores = [f"{key}={quote(journal['config'][key])}" for key in ("processes", "threads")]
+        command = shlex.join(["python", "experiments/run.py", *run.overrides, *cores])
+        journals.append({**journal, **run.labels, "command": command})
     starts = pd.DataFrame([journal["start"] for journal in journals])
     shown = [
         show_objective(row.objective, configuration(by_name[row.run]), folder / row.run / "tokenizer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,8 @@ def sample_examples(parts: Parts, task: str) -> list[Example]:
                 continue
             decoder = getattr(objective, "tokenizer", None) if role in objective.part_names else None
             names = token_texts(decoder) if decoder else texts
+            if not objective.requirements.mask_token:  # labels are the next tokens
+                block = replace(block, labels=None)
             rows += show_rows(" = ".join(equal), block, names, format, unit=unit, sources=sources.get(role, ()))
         examples.setdefault(str(labels), Example(unit, rows, labels))
         if not labels or len(examples) == SHOWN:

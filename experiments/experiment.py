@@ -7,7 +7,6 @@ from typing import Any
 
 from accelerate.utils import broadcast_object_list
 
-from analysis.quick import VERSION
 from analysis.runs import read_lines
 from analysis.training_evaluation import SentEval
 from data.files import read_json, read_yaml, write_json
@@ -17,7 +16,7 @@ from experiments.building import Components
 from experiments.determinism import deterministic
 from experiments.processes import all_threads, start_processes
 from experiments.progress import Display
-from experiments.run_folder import environment, write_config
+from experiments.run_folder import describe_environment, write_config
 from experiments.trainer import Trainer
 from objectives.flops import measure_flops
 
@@ -69,7 +68,7 @@ def run(config: dict[str, Any], path: Path, components: Components) -> None:
         if settings.resume:
             trainer.resume()
             display.say(f"Resuming after step {trainer.state.step:,}.")
-        scores: dict[str, Any] = {"weights": encoder.weights, "version": VERSION}
+        scores: dict[str, Any] = {"weights": encoder.weights}
         if is_main:
             if settings.resume:
                 write_config(path, read_yaml(path / "config.yaml") | {"budget": config["budget"]})
@@ -77,7 +76,7 @@ def run(config: dict[str, Any], path: Path, components: Components) -> None:
                 config["optimizer"]["lr"] = trainer.peak_lr
                 config["corpus"] |= parts.source.pinned()
                 encoder.tokenizer.save_pretrained(path / "tokenizer")
-                write_json(path / "environment.json", environment(accelerator, encoder))
+                write_json(path / "environment.json", describe_environment(accelerator, encoder))
                 write_config(path, config | {"names": config["names"] | parts.identity()})
             begun = trainer.state.step and quick.exists()
             scores["start"] = read_json(quick)["start"] if begun else score("the initial encoder")

@@ -68,7 +68,7 @@ def on_cpu(settings: Settings) -> bool:
     return settings.device == "cpu" or not gpus
 
 
-def precision_of(accelerator: Accelerator) -> str:
+def precision_name(accelerator: Accelerator) -> str:
     """Returns "fp32", "bf16" or "fp16"."""
     return "fp32" if accelerator.mixed_precision == "no" else accelerator.mixed_precision
 

@@ -1,4 +1,4 @@
-"""Prints and writes what a run says of itself: its plan, its scores, and the card of its encoder."""
+"""Prints a run's plan and scores, and writes the card of its encoder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from encoders import BUNDLED, Encoder
 from encoders.card import model_card
 from experiments.budget import Plan
 from experiments.building import Parts
-from experiments.processes import precision_of
+from experiments.processes import precision_name
 from experiments.progress import Display
 from experiments.trainer import Trainer
 
@@ -45,10 +45,9 @@ def show_plan(display: Display, parts: Parts, plan: Plan, trainer: Trainer) -> N
 
 def write_card(config: Mapping[str, Any], parts: Parts, scores: Mapping[str, Any], trainer: Trainer) -> str:
     """Returns the model card of the trained encoder."""
-    settings = {key: config[key] for key in ON_CARD} | {"precision": precision_of(trainer.accelerator)}
-    # A folder's own sizes replace those of the configuration.
+    settings = {key: config[key] for key in ON_CARD} | {"precision": precision_name(trainer.accelerator)}
     settings["encoder"] = {key: value for key, value in config["encoder"].items() if key != "shape"}
-    if config.get("warm_start") or config["encoder"].get("path"):
+    if config.get("warm_start") or config["encoder"].get("path"):  # whose sizes replace those of the configuration
         settings["encoder"] = "the encoder of the folder that training started from"
     sizes = {name: len(data.train.indices) for name, data in parts.task_data.items()}
     corpus: dict[str, Any] = {
@@ -64,7 +63,7 @@ def write_card(config: Mapping[str, Any], parts: Parts, scores: Mapping[str, Any
         tokens=scores["facts"]["tokens seen"],
         settings=settings,
         scores=tabulate_scores(scores)[["start", "trained"]].to_dict(),
-        citation=parts.objective.citation or None,
+        citation=parts.objective.citation,
     )
 
 

@@ -27,7 +27,7 @@ from analysis.senteval.protocols import ProtocolName
 from analysis.tables import render
 from data.errors import UserError, reading
 from data.files import atomic_write
-from data.ranges import Existing, Seed, Threads
+from data.ranges import Existing, ExpandedPath, Seed, Threads
 from data.sources.pairs import Inference
 from experiments.command import call_command
 from experiments.config import compose, override_key, quote, unknown
@@ -49,8 +49,8 @@ def reproduce(
     models: Names | None,
     jobs: Threads | None,
     threads: Threads,
-    runs: str,
-    out: str,
+    runs: ExpandedPath,
+    out: ExpandedPath,
     overrides: list[str],
 ) -> None:
     """Reproduces a figure or table; ``configs/commands/reproduce.yaml`` explains the keys.

@@ -85,16 +85,16 @@ def append_lines(path: Path, entries: Sequence[Mapping[str, Any]]) -> None:
         os.fsync(file.fileno())
 
 
-def environment(accelerator: Accelerator, encoder: Encoder) -> dict[str, Any]:
+def describe_environment(accelerator: Accelerator, encoder: Encoder) -> dict[str, Any]:
     """Returns what results depend on besides the configuration, such as versions, commit and device.
 
     "packing" is whether the encoder joins the rows of a batch into one sequence without padding.
     """
     import torch
 
-    from experiments.processes import DTYPES, precision_of
+    from experiments.processes import DTYPES, precision_name
 
-    device, precision = accelerator.device, precision_of(accelerator)
+    device, precision = accelerator.device, precision_name(accelerator)
     return {
         "command": " ".join(sys.argv),
         "commit": commit(),

@@ -39,7 +39,7 @@ def main() -> None:
                 raise unknown(key, key, options)
             options[key] = value
         folder, where, sort, form = options.values()
-        frame, column = read_runs(Path(folder)), sort.removeprefix("-")
+        frame, column = read_runs(Path(folder).expanduser()), sort.removeprefix("-")
         if form not in ("text", "csv"):
             raise unknown("format", form, ("text", "csv"))
         if column and column not in frame:

@@ -49,6 +49,6 @@ class Settings:
     cache: str
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Settings:
+    def from_config(cls, config: Mapping[str, Any]) -> Settings:
         """Makes the settings from a whole configuration, whose components are left out."""
         return cls(**parse(cls, {name: config[name] for name in cls.__dataclass_fields__}))

@@ -174,9 +174,8 @@ class Objective(nn.Module, ABC):
         """Refuses an encoder that this objective cannot train; called before any text is tokenised.
 
         Raises:
-            UnfitError: if the pair is impossible: by default, if the encoder ignores word order and
+            UnfitError: if it cannot with the settings of both: by default, if the encoder ignores word order and
                 ``requirements.word_order`` is set.
-            UserError: if the encoder could be trained with other settings (longer inputs, say).
         """
         if self.requirements.word_order and not encoder.reads_order:
             raise UnfitError(NO_WORD_ORDER, key=encoder.origin)
@@ -328,13 +327,14 @@ def open_pairs(
         UserError: if there are none, or they cannot be read.
     """
     setting = "objective.synthetic_pairs" if source.synthetic else f"objective.{task}"
-    store = prepare(
-        source,
-        corpus.tokenizer,
-        second=second,
-        cache=corpus.cache / "stores",
-        progress=partial(corpus.progress, task),
-    )
+    with task_keys(task):
+        store = prepare(
+            source,
+            corpus.tokenizer,
+            second=second,
+            cache=corpus.cache / "stores",
+            progress=partial(corpus.progress, task),
+        )
     with rename_keys(corpus=setting):
         train, dev = map(store.select, PARTS)
     return store, train, dev, setting
@@ -343,7 +343,7 @@ def open_pairs(
 def task_keys(task: str) -> AbstractContextManager[None]:
     """Gives errors of sources and vocabularies the keys that the configuration of ``task`` has for them."""
     groups = dict.fromkeys(("parallel", "trees", "inference", "corpus"), f"objective.{task}")
-    return rename_keys(**groups, samples="objective.synthetic_pairs", encoder="objective")
+    return rename_keys(**groups, encoder="objective")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ Wang, Reimers and Gurevych (2021), section 3, and where this implementation goes
 - the decoder shares the encoder's weights (``objectives.tied_decoder``). Its output layer is the encoder's MLM
   head, which is exported with the encoder, and added if there is none;
 - the sentence vector is the encoder's; the paper's is the state of [CLS], ``encoder.pooling=cls``;
-- other encoders, and transformers whose architecture has no cross-attention, get GenSen's conditional GRU decoder
+- other encoders, and transformers without cross-attention or MLM head, get GenSen's conditional GRU decoder
   (``objectives.decoder``) over their tokens;
 - sentences longer than the encoder's positions are cut at their end before words are deleted.
 """
@@ -77,11 +77,7 @@ class TSDAE(Objective):
         self.dropout = dropout
 
     def build(self, encoder: Encoder) -> None:
-        """Adds the decoder, and the MLM head of a transformer that has none and decodes itself.
-
-        Raises:
-            UserError: if the transformer's architecture has no MLM head.
-        """
+        """Adds the decoder, and the MLM head of a transformer that has none and decodes itself."""
         from encoders.transformer import Transformer  # here, as transformers takes seconds to import
 
         self.begins = words.word_start_mask(encoder.tokenizer)

@@ -126,7 +126,7 @@ class Reproduction:
         draw: (long frame, title=, ylabel=, note=, printed=) to the picture; None for a table.
         ylabel: label of the y axis, if SentEval scores are shown.
         extend: (wide frame, options) to the wide frame with further rows or scores, such as ensembles of others.
-        long: (wide frame, options) to the long frame, where it is not ``frames.tidy`` of the scores.
+        long: (wide frame, options) to the long frame, where it is not ``results.tidy`` of the scores.
         table: (wide frame, options) to the table, its rows named by the index; None for SentEval scores above the
             printed ones. The frame is empty without runs, and long if a picture is above the table.
         examples: overrides of each part of a table of sampled examples.

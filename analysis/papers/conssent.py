@@ -55,7 +55,7 @@ def common(options: Options, flops: float) -> str:
     compute = options.compute(flops)
     if options.teaching:
         return f"budget=teaching dev_batches=40 {compute}"
-    return f"+experiment=conssent/table2 budget=paper {compute or 'budget.epochs=20'}"
+    return f"+experiment=conssent/table2 budget=paper {compute}"
 
 
 def train(task: str, options: Options) -> str:

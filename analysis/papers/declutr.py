@@ -78,9 +78,9 @@ def models(options: Options, count: int = 2) -> Axes:
     return {"model": {"bundled": "encoder=bundled"} if options.teaching else dict([*MODELS.items()][:count])}
 
 
-def common(options: Options, overrides: str = "objective=declutr") -> str:
+def common(options: Options, overrides: str) -> str:
     """Returns the overrides of all runs; at the paper's size one epoch of OpenWebText."""
-    paper = "" if options.teaching else "corpus=openwebtext precision=bf16 budget.epochs=1"
+    paper = "" if options.teaching else "corpus=openwebtext precision=bf16"
     return f"{overrides} budget={options.budget} {paper}"
 
 

@@ -39,7 +39,7 @@ NOTES = (
 def common(options: Options, flops: float) -> str:
     """Returns the overrides of all runs."""
     compute = options.compute(flops)
-    size = compute if options.teaching else f"+experiment=gensen/table2 {compute or 'budget.epochs=1'}"
+    size = compute if options.teaching else f"+experiment=gensen/table2 {compute}"
     return f"objective=gensen encoder=gru budget={options.budget} {size}"
 
 

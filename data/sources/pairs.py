@@ -93,9 +93,9 @@ class Parallel(Table):
         self.has_header = tsv is None
         self.fields = (*(languages if self.has_header else map(str, columns)), *as_list(label))
         self._targets: dict[Path, Path] = {}
-        for one, other in ((source, target), (dev_source, dev_target)):
+        for pair in ({"source": source, "target": target}, {"dev_source": dev_source, "dev_target": dev_target}):
             with reading("pair of aligned files", "parallel.target"):
-                files = (find_files(each, [".txt"], "parallel.target") for each in (one, other))
+                files = (find_files(each, [".txt"], f"parallel.{key}") for key, each in pair.items())
                 self._targets |= zip(*files, strict=True)
         super().__init__(path=source or tsv or path, dev_path=dev_source or table.pop("dev_path", None), **table)
         self._names += [*as_list(target), *as_list(dev_target)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import glob
 import gzip
 import hashlib
@@ -72,14 +71,11 @@ def open_unpacked(path: Path) -> Any:
 def lines(path: Path | str) -> Iterator[str]:
     r"""Yields the lines of a text file, packed or not, with their ends; only \n ends one.
 
-    The text is UTF-8, or UTF-16 if it begins with a byte order mark.
-
     Raises:
-        UserError: if the file is in another encoding, binary, or cut short.
+        UserError: if the file is not UTF-8, binary, or cut short.
     """
     with reading("UTF-8 text file", path), open_unpacked(Path(path).expanduser()) as stream:
-        encoding = "utf-16" if stream.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
-        for line in io.TextIOWrapper(stream, encoding, newline="\n"):
+        for line in io.TextIOWrapper(stream, "utf-8-sig", newline="\n"):
             if "\0" in line:
-                raise ValueError("NUL characters, as UTF-16 without a byte order mark has")
+                raise ValueError("NUL characters, as UTF-16 has")
             yield line

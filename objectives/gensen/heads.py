@@ -16,7 +16,6 @@ French "l'homme" stays one word, which a French tokeniser splits. Perplexities a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -165,7 +164,7 @@ class Decoders(Head):
             "max_length": self.sizes.max_length,
             "symbols": source.symbols,
         }
-        with rename_keys(encoder="objective"), nullcontext() if self.source is None else task_keys(self.name):
+        with task_keys(self.name) if self.source else rename_keys(encoder="objective"):
             self.tokenizer = load_or_train(
                 (train_words, options),
                 lambda: source.texts(column),
@@ -245,8 +244,7 @@ class PairClassifier(Head):
 
     def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
         """Returns the task's data, and sets ``surprisals``; errors as in ``Decoders``."""
-        with task_keys(self.name):
-            store, train, dev, setting = open_pairs(self.source, corpus, self.name)
+        store, train, dev, setting = open_pairs(self.source, corpus, self.name)
         counts = np.bincount(store.labels[train.indices], minlength=len(self.source.classes))
         self.surprisals[self.name] = surprisals(counts)
         return {self.name: TaskData(store, train, dev, store.lengths.max(axis=1), setting)}

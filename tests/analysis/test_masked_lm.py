@@ -37,7 +37,7 @@ def model() -> Model:
 
 @pytest.fixture
 def data(tmp_path: Path) -> str:
-    (tmp_path / "text.txt").write_text("\n".join(PASSAGES))
+    (tmp_path / "text.txt").write_text("\n\n ".join(PASSAGES))
     return str(tmp_path / "text.txt")
 
 

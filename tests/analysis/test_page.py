@@ -115,7 +115,9 @@ def test_formulas_can_be_drawn() -> None:
 def write(out: Path, frame: pd.DataFrame, **texts: Any) -> tuple[str, list[Path]]:
     """Writes a page of runs that scored one point less before training; returns its HTML, too."""
     run: dict[str, Any] = {"steps": 2, "tokens": 9, "seconds": 1.5, "tokens_per_second": 6.0, "memory_gib": 0.1}
-    run |= {"metrics": [{"step": 0, "dev_a": 2.0}, {"step": 1, "loss": 1, "a": 1.5, "tokens": 9}]}
+    run |= {
+        "metrics": [{"step": 0, "dev_a": 2.0, "dev_a_unigram": 3.0}, {"step": 1, "loss": 1, "a": 1.5, "tokens": 9}]
+    }
     run |= {"chance": {"dev_a": 1.0}, "facts": {"negatives": SCRIPT}}
     run |= {"weights": "random", "environment": {}, "command": "run"}
     runs = [run | row for row in frame.to_dict("records")]

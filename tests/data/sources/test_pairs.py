@@ -101,6 +101,7 @@ def test_errors_name_the_key_or_the_line(tmp_path: Path) -> None:
         (Inference, {"path": maybe}, f"{maybe}, row 1"),
         (Parallel, {}, "parallel.source"),
         (Parallel, {"source": paths["source"]}, "parallel.target"),
+        (Parallel, {"source": str(tmp_path / "none"), "target": short}, "parallel.source"),
         (Parallel, {"tsv": short}, f"{short}, row 1"),
         (Parallel, paths | {"target": short}, f"{paths['source']}, {short}"),
     ]

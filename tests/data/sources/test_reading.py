@@ -1,4 +1,4 @@
-"""Files found by path, and their lines in UTF-8 and UTF-16."""
+"""Files found by path, and their lines."""
 
 from __future__ import annotations
 
@@ -36,16 +36,14 @@ def test_a_bundled_sample_is_found_anywhere(tmp_path: Path, monkeypatch: pytest.
     assert len(examples) == 77 and held_out == {"charles-babbage", "john-muir", "joshua-slocum"}
 
 
-@pytest.mark.parametrize(
-    ("name", "encoding"), [("a.txt", "utf-8"), ("a.txt", "utf-16-le"), ("a.txt.gz", "utf-16-be")]
-)
-def test_lines_keep_their_ends(tmp_path: Path, name: str, encoding: str) -> None:
-    content = TEXT.encode(encoding)
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_lines_keep_their_ends(tmp_path: Path, name: str) -> None:
+    content = TEXT.encode()
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     assert list(lines(tmp_path / name)) == LINES
 
 
-@pytest.mark.parametrize("content", [b"text\n\xff\n", "text".encode("utf-16-le")])  # without a byte order mark
+@pytest.mark.parametrize("content", [b"text\n\xff\n", "text".encode("utf-16-le"), "text".encode("utf-16")])
 def test_a_file_that_is_not_text_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.txt").write_bytes(content)
     with pytest.raises(UserError) as error:

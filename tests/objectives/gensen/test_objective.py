@@ -82,7 +82,7 @@ def test_alpha_sets_the_share_of_each_task() -> None:
         ({"tasks": ["fr", "fr"]}, "tasks"),
         ({"tasks": ["stp", "fr"], "alpha": {"stp": 1, "fr": 1}}, "alpha"),
         ({"tasks": ["fr"], "alpha": {"fr": 0}}, "alpha"),
-        ({"fr": {"source": "a.en"}}, "fr.target"),
+        ({"fr": {"source": "a.en"}}, "fr.source"),
         ({"nli": {}}, "nli.path"),
         ({"parse": {"gold": "/no/trees.mrg"}}, "parse.gold"),
     ],
