@@ -23,7 +23,7 @@ from data.batch import IGNORE, Tokens
 from data.errors import UserError
 from data.randomness import MASKED_PASSAGES, generator
 from data.ranges import Count, Factor
-from data.sources.reading import lines
+from data.sources.reading import stripped_lines
 from data.views.masking import mask_tokens
 from encoders.base import Encoder
 
@@ -56,7 +56,7 @@ def evaluate_masked_lm(
     if not isinstance(encoder, Encoder) or not encoder.has_mlm_head:
         raise UserError(f"{model.name} has no head for masked language modelling", key="models")
     device, first, sums = next(encoder.parameters()).device, len(encoder.format.prefix), []
-    for place, text in enumerate(islice(filter(None, map(str.strip, lines(data))), passages)):
+    for place, text in enumerate(islice(stripped_lines(data), passages)):
         ids = np.array(encoder.tokenizer.encode(text, add_special_tokens=False))[: encoder.format.max_content]
         masked, labels = mask_tokens(ids, encoder.format, probability, generator(MASKED_PASSAGES, 1, place))
         tokens = Tokens.pad([encoder.format.wrap(masked)], encoder.format.pad_id).to(device)

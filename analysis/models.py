@@ -19,7 +19,7 @@ from data.errors import UserError, reading
 from data.files import read_yaml
 from data.ranges import Count, SizeOrZero
 from data.sources.base import Source
-from data.sources.reading import lines
+from data.sources.reading import stripped_lines
 from data.vectors import WordVectors
 from encoders.base import Encoder
 from encoders.kernels import Precision
@@ -162,8 +162,7 @@ def fit_map(encoder: Encoder, kind: Kind, settings: Fit, model: str) -> Encoder:
         UserError: if there is no text, it cannot be read, or it has too few sentences.
     """
     if settings.text is not None:
-        texts = map(str.strip, lines(settings.text))
-        where, sentences = settings.text, [*islice(filter(None, texts), settings.sentences)]
+        where, sentences = settings.text, [*islice(stripped_lines(settings.text), settings.sentences)]
     elif (run := run_folder(split_members(model)[0])) is None:
         raise UserError("not set, and only runs have a corpus", key="fit.text")
     else:

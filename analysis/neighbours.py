@@ -20,7 +20,7 @@ from analysis.models import Model
 from analysis.reports import ReportOptions
 from data.errors import UserError
 from data.ranges import Count
-from data.sources.reading import lines
+from data.sources.reading import stripped_lines
 
 
 def neighbours(
@@ -60,7 +60,7 @@ def evaluate_neighbours(
     Raises:
         UserError: if the file cannot be read or has no sentence.
     """
-    candidates = [*filter(None, map(str.strip, lines(sentences)))]
+    candidates = [*stripped_lines(sentences)]
     if not candidates:
         raise UserError("no sentence", key=sentences)
     nearest = zip(queries, neighbours(queries, candidates, model.rows, k), strict=True)

@@ -138,7 +138,7 @@ def evaluate_map(
     points, scores = place_sentences(model.rows(sentences["text"].tolist()), labels, seed=seed)
     name = f"{path.name.split('.')[0]}-{model.name}"
     with plots.suite_style():
-        figure = plots.new_figure(name, f"{len(points):,} sentences", 5.0)
+        figure = plots.new_figure(name, f"{len(points):,} sentences", 5.0)  # inches
         scatter(figure.subplots(), points, labels)
     frame = pd.DataFrame({"label": labels, "x": points[:, 0], "y": points[:, 1]})
     plots.save(figure, Path(folder).expanduser() / re.sub(r"[^\w.+-]+", "_", name), frame)

@@ -53,4 +53,4 @@ class SentEval(Quick):
 
     def __post_init__(self) -> None:
         with rename_keys(data="evaluation.data", tasks="evaluation.tasks"):
-            available(self.tasks, Path(self.data).expanduser())
+            available(self.tasks, Path(self.data))

@@ -79,3 +79,8 @@ def lines(path: Path | str) -> Iterator[str]:
             if "\0" in line:
                 raise ValueError("NUL characters, as UTF-16 has")
             yield line
+
+
+def stripped_lines(path: Path | str) -> Iterator[str]:
+    """Yields the ``lines`` that are not blank, without white space at their ends."""
+    return filter(None, map(str.strip, lines(path)))
