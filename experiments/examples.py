@@ -54,7 +54,7 @@ def sample_examples(parts: Parts, task: str) -> list[Example]:
                 continue
             decoder = getattr(objective, "tokenizer", None) if role in objective.part_names else None
             names = token_texts(decoder) if decoder else texts
-            if not objective.requirements.mask_token:  # labels are the next tokens
+            if not parts.objective.requirements.mask_token:  # labels are the next tokens
                 block = replace(block, labels=None)
             rows += show_rows(" = ".join(equal), block, names, format, unit=unit, sources=sources.get(role, ()))
         examples.setdefault(str(labels), Example(unit, rows, labels))

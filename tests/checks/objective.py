@@ -13,6 +13,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from data.batch import Batch
 from experiments.building import Parts
+from experiments.examples import sample_examples
 from objectives.base import evaluating
 from objectives.flops import measure_flops
 
@@ -39,12 +40,13 @@ def check_objective(parts: Parts) -> None:
 
 
 def check_examples(parts: Parts) -> None:
-    """Checks that a batch depends on seed and step only, and that its task is known."""
+    """Checks that a batch depends on seed and step only, that its task is known, and that examples are shown."""
     for first, again in zip(list_batches(parts), list_batches(parts), strict=True):
         assert first.size and first.tokens.keys() == again.tokens.keys()
         assert all(torch.equal(block.ids, again.tokens[role].ids) for role, block in first.tokens.items())
     assert parts.objective.tasks.keys() == parts.task_data.keys()
     assert {parts.objective.task_at(step, 1) for step in range(60)} == parts.task_data.keys()
+    assert all(sample_examples(parts, task)[0].rows for task in parts.task_data)
 
 
 def check_evaluation(parts: Parts) -> None:
