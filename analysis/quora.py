@@ -36,7 +36,7 @@ def read_pairs(folder: str, part: str) -> pd.DataFrame:
     Raises:
         UserError: if the file is missing, or is no table of labels (0 or 1) and questions.
     """
-    [path] = find_files(f"{folder}/*{part}.tsv*", [".tsv"], "data")
+    path, *_ = find_files(f"{folder}/*{part}.tsv*", [".tsv"], "data")
     return read_columns(path, COLUMNS, true_values=["1"], false_values=["0"])
 
 

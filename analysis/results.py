@@ -9,7 +9,6 @@ row a score.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from glob import glob
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +24,7 @@ from analysis.senteval.tasks import find
 from analysis.tables import Format, render
 from data.errors import UserError
 from data.files import read_yaml
+from data.sources.reading import find_files
 
 PAPER_TABLES = Path(__file__).with_name("paper_tables")
 
@@ -46,7 +46,7 @@ def paper_rows(paper: str, split: str) -> pd.DataFrame:
 
 
 def select_scores(
-    frame: pd.DataFrame, metrics: Iterable[str], paper: pd.DataFrame | None = None
+    frame: pd.DataFrame, metrics: Iterable[str], paper: pd.DataFrame
 ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, str]]:
     """Selects scores of a wide frame, and a paper's beside them.
 
@@ -61,8 +61,7 @@ def select_scores(
         A frame of our scores and one of the paper's, with a column for each metric, NaN where a score is missing
         or ours are not comparable with the paper's; and labels of the metrics.
     """
-    paper, count = pd.DataFrame() if paper is None else paper, len(frame)
-    everything, columns, labels = pd.concat([frame, paper], ignore_index=True), {}, {}
+    count, everything, columns, labels = len(frame), pd.concat([frame, paper], ignore_index=True), {}, {}
 
     def column(*key: str) -> pd.Series:
         return everything.get(".".join(key), pd.Series(np.nan, everything.index)).astype(float)
@@ -89,13 +88,13 @@ def tidy(frame: pd.DataFrame, scores: Mapping[str, str]) -> pd.DataFrame:
         frame: the wide frame of a sweep.
         scores: panel to metric, as ``select_scores`` takes it.
     """
-    labels, (ours, _, _) = frame.loc[:, :"run"], select_scores(frame, scores.values())
+    labels, (ours, _, _) = frame.loc[:, :"run"], select_scores(frame, scores.values(), pd.DataFrame())
     panels = [labels.assign(panel=panel, score=ours[metric]) for panel, metric in scores.items()]
     return pd.concat(panels, ignore_index=True).dropna(subset="score", ignore_index=True)
 
 
 def tabulate(
-    frame: pd.DataFrame, metrics: Iterable[str], paper: pd.DataFrame | None = None
+    frame: pd.DataFrame, metrics: Iterable[str], paper: pd.DataFrame
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Returns our scores and printed ones as ``select_scores`` does, in columns named by labels.
 
@@ -139,10 +138,7 @@ def read_named(paths: Sequence[str], tasks: Sequence[str] | None = None) -> pd.S
     chosen, rows = find(tasks), []
     for text in paths:
         name, _, folder = text.rpartition("=")
-        files = sorted(glob(f"{folder}/{FILE}"))  # noqa: PTH207  # Path.glob takes no absolute patterns
-        if not files:
-            raise UserError("no folder with results", key=folder)
-        for result in map(read_results, files):
+        for result in map(read_results, find_files(f"{folder}/{FILE}", [".json"], folder)):
             member = split_members(str(result.model.get("path")))[0]
             run = run_folder(str(result.folder)) or run_folder(member)
             config = read_yaml(run / CONFIG) if run else {}

@@ -80,23 +80,19 @@ class Tokens:
         """
         width = max(block.ids.shape[1] for block in blocks)
 
-        def join(name: str, fill: int) -> Tensor | None:
+        def join(name: str, fill: int) -> Any:
             parts = [getattr(block, name) for block in blocks]
-            given = next(
-                (part for part in parts if part is not None), None
-            )  # labels stay on the host, ids may not
-            if given is None:
+            given = [part for part in parts if part is not None]  # labels stay on the host, ids may not
+            if not given:
                 return None
             parts = [
-                given.new_full(block.ids.shape, fill) if part is None else part
+                given[0].new_full(block.ids.shape, fill) if part is None else part
                 for block, part in zip(blocks, parts, strict=True)
             ]
             return torch.cat([nn.functional.pad(part, (0, width - part.shape[1]), value=fill) for part in parts])
 
-        ids, mask = join("ids", pad_id), join("mask", 0)
-        assert ids is not None and mask is not None
         lengths = torch.cat([block.lengths for block in blocks])
-        return cls(ids, mask, lengths, join("labels", IGNORE), join("type_ids", 0))
+        return cls(join("ids", pad_id), join("mask", 0), lengths, join("labels", IGNORE), join("type_ids", 0))
 
     def __len__(self) -> int:
         return self.ids.shape[0]
@@ -176,6 +172,10 @@ class Batch:
     def n_tokens(self) -> int:
         """Number of real tokens in all roles, which tokens/s counts."""
         return sum(int(block.lengths.sum()) for block in self.tokens.values())
+
+    def all_rows(self, pad_id: int) -> Tokens:
+        """Joins the rows of all roles, role by role, padded to the longest."""
+        return Tokens.cat(self.tokens.values(), pad_id)
 
     def to(self, device: torch.device | str) -> Batch:
         return replace(

@@ -62,9 +62,9 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         if folder.exists():
             folder.replace(old)
         unfinished.replace(folder)
+        shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def write_json(path: Path | str, value: Any) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from statistics import fmean
 from typing import Any
 
@@ -111,6 +112,7 @@ class MultiTaskLoader(Batches):
         return sum(means) / COUNTED_STEPS
 
 
+@dataclass(eq=False)
 class Loader(Batches):
     """Micro-batches of examples sampled from documents.
 
@@ -137,40 +139,29 @@ class Loader(Batches):
         least: smallest number of held-out documents, unless the batch is smaller.
     """
 
-    def __init__(
-        self,
-        store: Any,
-        indices: Sequence[int] | np.ndarray,
-        sampler: Any,
-        format: TokenFormat,
-        *,
-        batch_size: int,
-        seed: int,
-        rank: int = 0,
-        world: int = 1,
-        stream: int = 0,
-        lengths: np.ndarray | None = None,
-        contiguous: bool = False,
-        units: str = "documents",
-        least: int = 2,
-    ) -> None:
-        self.store = store
-        self.indices = np.asarray(indices, dtype=np.int64)
-        if contiguous:  # the copies of a weighted corpus come in further passes, not beside each other
+    store: Any
+    indices: Any
+    sampler: Any
+    format: TokenFormat
+    _: KW_ONLY
+    batch_size: int
+    seed: int
+    rank: int = 0
+    world: int = 1
+    stream: int = 0
+    lengths: np.ndarray | None = None
+    contiguous: bool = False
+    units: str = "documents"
+    least: int = 2
+
+    def __post_init__(self) -> None:
+        self.indices = np.asarray(self.indices, dtype=np.int64)
+        if self.contiguous:  # the copies of a weighted corpus come in further passes, not beside each other
             copies = np.arange(len(self.indices)) - self.indices.searchsorted(self.indices)
             self.indices = self.indices[np.argsort(copies, kind="stable")]
-        self.sampler = sampler
-        self.format = format
-        self.batch_size = batch_size
-        self.seed = seed
-        self.rank, self.world = rank, world
         # Stream 0 adds no number: a trailing zero changes a generator if it is the fifth number of its key.
-        self.stream = (stream,) if stream else ()
-        self.lengths = lengths
-        self.contiguous = contiguous
-        self.units, self.least = units, least
-        self._epoch = -1
-        self._order = self.indices
+        self._key = (self.stream,) if self.stream else ()
+        self._epoch, self._order = -1, self.indices
 
     @property
     def batches_per_epoch(self) -> int:
@@ -189,7 +180,7 @@ class Loader(Batches):
         """Returns this process' rows of micro-batch ``step``, counted from 0 over all epochs."""
         epoch, position = divmod(step, self.batches_per_epoch)
         if epoch != self._epoch:
-            self._order = self._shuffled(generator(ORDER, self.seed, epoch, *self.stream))
+            self._order = self._shuffled(generator(ORDER, self.seed, epoch, *self._key))
             self._epoch = epoch
         return self._batch(self._order, position, self.batch_size, (EXAMPLE, self.seed, step))
 
@@ -205,7 +196,7 @@ class Loader(Batches):
         size, least = min(self.batch_size, len(self.indices)), max(min(self.least, self.batch_size), self.world)
         if size < least:
             raise UserError(f"the held-out part has {size} usable {self.units}, a measurement needs {least}")
-        rng = generator(FIXED, 0, 0, *self.stream)
+        rng = generator(FIXED, 0, 0, *self._key)
         order = self._runs(rng, size, 0) if self.contiguous else rng.permutation(self.indices)
         count = min(n_batches, len(self.indices) // size)
         return [self._batch(order, position, size, (FIXED, position + 1)) for position in range(count)]
@@ -234,7 +225,7 @@ class Loader(Batches):
         rows = slice(first + self.rank * size // self.world, first + (self.rank + 1) * size // self.world)
         documents = order[rows]
         examples = [
-            self.sampler.sample(self.store[int(i)], self.format, generator(*key, int(i), *self.stream))
+            self.sampler.sample(self.store[int(i)], self.format, generator(*key, int(i), *self._key))
             for i in documents
         ]
         return self.sampler.collate(examples, self.format)

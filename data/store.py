@@ -133,7 +133,7 @@ class TokenTable:
         folder = self.folder
         with reading("token table", folder):
             meta = read_json(folder / META)
-            self.fingerprint = meta["fingerprint"]
+            self.fingerprint = folder.name
             self._vocab_sizes = meta["vocab_sizes"]
             columns = len(self._vocab_sizes)
             self._units = np.memmap(folder / UNITS, UNIT, "r", shape=(meta["units"],)).view(np.ndarray)
@@ -305,13 +305,12 @@ def prepare(
     # Besides the text: lower case, sentences, and whether Punkt was trained on it.
     facts = (FORMAT, source.fingerprint, f"{source.lowercase} {split} {split and installed_splitter() is None}")
     key = base.fingerprint(*facts, *[backend.to_str() for backend in backends])
-    build_once(cache / key, lambda folder: _build(folder, key, source, split, backends, progress))
+    build_once(cache / key, lambda folder: _build(folder, source, split, backends, progress))
     return TokenTable(cache / key, source.fraction, source.dev_fraction, sentences)
 
 
 def _build(
     folder: Path,
-    key: str,
     source: Source,
     split: bool,
     backends: Sequence[Tokenizer],
@@ -321,7 +320,6 @@ def _build(
     sizes = [max(backend.get_vocab().values()) + 1 for backend in backends]
     names = [*(f"ids.{i}.bin" for i in range(len(sizes))), UNITS]
     state: dict[str, Any] = {
-        "fingerprint": key,
         "vocab_sizes": sizes,
         "documents": 0,
         "units": 0,

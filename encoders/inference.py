@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -93,14 +92,13 @@ def encode(
             vectors[places] = embed(tokens.to(device)).float().cpu().numpy()
         return len(places)
 
-    count, shown = 0, bar("encoding") if progress else nullcontext()
+    count = 0
     pool = ThreadPoolExecutor(workers, "", torch.set_num_threads, (max(1, threads // workers),))
     try:
-        with float32_products(precision), pool, shown as update:
+        with float32_products(precision), pool, bar("encoding", shown=progress) as update:
             for done in pool.map(run, batches()):
                 count += done
-                if update:
-                    update(count / len(sentences))
+                update(count / len(sentences))
     finally:
         torch.set_num_threads(threads)  # the pool's threads changed it for later ones
     if not np.isfinite(vectors).all():

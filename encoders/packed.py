@@ -84,9 +84,9 @@ def in_chunks(
 
 def _mirror(running: Tensor) -> Tensor:
     """Returns the place of each of N packed tokens if every row is read backwards; it is its own inverse."""
-    position, rank = (torch.arange(int(running[0])) < running[:, None]).nonzero(as_tuple=True)
-    lengths = (torch.arange(int(running[0]))[:, None] < running).sum(dim=1)
-    return (running.cumsum(0) - running)[lengths[rank] - 1 - position] + rank
+    present = torch.arange(int(running[0])) < running[:, None]  # (T, B)
+    position, rank = present.nonzero(as_tuple=True)
+    return (running.cumsum(0) - running)[present.sum(dim=0)[rank] - 1 - position] + rank
 
 
 class _Mirrored(torch.autograd.Function):

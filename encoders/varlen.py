@@ -9,6 +9,7 @@ packs rows for recurrent layers, in another order of the tokens.)
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -45,6 +46,7 @@ def register() -> None:
     AttentionMaskInterface.register(NAME, AttentionMaskInterface()["sdpa"])
 
 
+@dataclass
 class Packing:
     """Decides whether a model computes a batch as one packed sequence.
 
@@ -55,10 +57,8 @@ class Packing:
         forced: whether batches are packed on any device and in any precision, if the model can.
     """
 
+    config: PretrainedConfig
     forced = False
-
-    def __init__(self, config: PretrainedConfig) -> None:
-        self.config = config
 
     @property
     def sees_all(self) -> bool:
@@ -107,17 +107,17 @@ def states(backbone: Any, tokens: Tokens, takes_type_ids: bool) -> Tensor:
         tokens: with at least one real token.
         takes_type_ids: whether the model has segment embeddings.
     """
-    ids, device = tokens.ids, tokens.ids.device
-    places, ends, longest = _boundaries(tokens.lengths, ids.shape[1])
-    places, ends = to_device(places, device), to_device(ends, device)
+    ids, device, lengths, width = tokens.ids, tokens.ids.device, tokens.lengths, tokens.ids.shape[1]
+    # Computed on the host, which then never waits for a GPU: places of the N real tokens in the flattened block;
+    # 0 and the end of each row that is not empty.
+    places = to_device((torch.arange(width) < lengths[:, None]).flatten().nonzero().squeeze(1), device)
+    ends = to_device(F.pad(lengths[lengths > 0].cumsum(0), (1, 0)).to(torch.int32), device)
 
     def pack(block: Tensor) -> Tensor:
         return block.flatten().index_select(0, places)[None]  # (1, N)
 
     count = getattr(backbone.embeddings, "create_position_ids_from_input_ids", None)  # RoBERTa's family
-    positions = (
-        (places % ids.shape[1])[None] if count is None else pack(count(ids, backbone.embeddings.padding_idx))
-    )
+    positions = (places % width)[None] if count is None else pack(count(ids, backbone.embeddings.padding_idx))
     types = {}
     if takes_type_ids and tokens.type_ids is not None:
         types["token_type_ids"] = pack(tokens.type_ids)
@@ -128,25 +128,11 @@ def states(backbone: Any, tokens: Tokens, takes_type_ids: bool) -> Tensor:
         attention_mask=torch.zeros(1, 1, 1, 1, dtype=torch.int8, device=device),
         position_ids=positions,
         cu_seq_lens_q=ends,
-        cu_seq_lens_k=ends,
-        max_length_q=longest,
-        max_length_k=longest,
+        max_length_q=int(lengths.max()),
         **types,
     ).last_hidden_state[0]  # (N, H)
     padded = packed.new_zeros(ids.numel(), packed.shape[1]).index_copy(0, places, packed)
     return padded.view(*ids.shape, -1)
-
-
-def _boundaries(lengths: Tensor, width: int) -> tuple[Tensor, Tensor, int]:
-    """Computes how rows of ``lengths`` are packed; on the host, which then never waits for a GPU.
-
-    Returns:
-        Places of the N real tokens in the flattened block, of shape (N,); 0 and the end of each row that is not
-        empty, int32; tokens of the longest row.
-    """
-    places = (torch.arange(width) < lengths[:, None]).flatten().nonzero().squeeze(1)
-    ends = F.pad(lengths[lengths > 0].cumsum(0), (1, 0)).to(torch.int32)
-    return places, ends, int(lengths.max())
 
 
 def attention(

@@ -121,7 +121,7 @@ def run_processes(config: dict[str, Any], path: Path, count: int) -> None:
             killed = [each.signal_name() for each in error.failures.values() if each.exitcode < 0]
             if causes and not killed:
                 raise causes[0] from None
-            text = f"one ended ({', '.join(killed)}), possibly out of memory"
+            text = f"one ended ({', '.join(killed) or 'its error is above'}), possibly out of memory"
             raise UserError(text, key="processes", hint=resume_hint(path)) from None
         finally:
             logging.disable(logging.NOTSET)

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from experiments.checkpoint import State
 from experiments.run_folder import append_lines, cut_journal
 
 
+@dataclass
 class TrainingLog:
     """Writes ``metrics.jsonl`` and ``timings.jsonl``; the numbers of a step stay on the device until ``write``.
 
@@ -31,21 +33,18 @@ class TrainingLog:
         require_finite: raises a UserError if a named number is not finite.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        accelerator: Accelerator,
-        state: State,
-        steps: int,
-        require_finite: Callable[[Mapping[str, float]], object],
-    ) -> None:
-        self.folder, self.accelerator, self.state, self.steps = folder, accelerator, state, steps
-        self.require_finite = require_finite
+    folder: Path
+    accelerator: Accelerator
+    state: State
+    steps: int
+    require_finite: Callable[[Mapping[str, float]], object]
+
+    def __post_init__(self) -> None:
         self.steps_added: list[tuple[int, float, list[str], Tensor, int]] = []
         self.restart_clock()
-        if accelerator.is_main_process:
+        if self.accelerator.is_main_process:
             for name in ("metrics", "timings"):
-                cut_journal(folder / f"{name}.jsonl", state.step)
+                cut_journal(self.folder / f"{name}.jsonl", self.state.step)
 
     def restart_clock(self) -> None:
         """Leaves out the time since the last step: evaluation and checkpoints are not training time."""

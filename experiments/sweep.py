@@ -260,11 +260,12 @@ def _run_scripts(
                 show(1 - (len(waiting) + len(running)) / len(jobs), ", ".join(running))
                 time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
+            raise KeyboardInterrupt("Stopped. Finished work is kept; the same command continues.") from None
+        finally:
             for process in running.values():
                 process.terminate()
             for process in running.values():
                 process.wait()
-            raise KeyboardInterrupt("Stopped. Finished work is kept; the same command continues.") from None
     return failed
 
 

@@ -8,6 +8,7 @@ A subclass of ``Objective`` has a constructor (which sets ``batch_size``), ``par
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -266,15 +267,14 @@ class Objective(nn.Module, ABC):
             The means as ``dev_<part>``; batches are weighted by ``Loss.counts``, or else by their examples. Those
             of ``perplexities`` also as ``dev_<part>_perplexity``.
         """
-        sums: dict[str, float] = {}
-        sizes: dict[str, float] = {}
+        sums, sizes = defaultdict[str, float](float), defaultdict[str, float](float)
         with evaluating(encoder, self):
             for batch in batches:
                 loss = self.loss(encoder, batch)
                 for name, value in loss.parts.items():
                     size = float(loss.counts.get(name, batch.size))
-                    sums[name] = sums.get(name, 0.0) + float(value) * size
-                    sizes[name] = sizes.get(name, 0.0) + size
+                    sums[name] += float(value) * size
+                    sizes[name] += size
         means = {name: value / max(sizes[name], 1.0) for name, value in sums.items()}
         metrics = {f"dev_{name}": value for name, value in means.items()}
         chosen = [name for name in self.perplexities if name in means]

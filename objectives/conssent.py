@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from data.batch import Batch, TokenExample, Tokens
+from data.batch import Batch, TokenExample
 from data.errors import UserError
 from data.ranges import Proportion, Size, Width
 from data.token_format import TokenFormat
@@ -169,7 +169,7 @@ class ConsSent(Objective):
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         if self.task in PAIRS:
-            vectors = encoder.vectors(Tokens.cat(batch.tokens.values(), encoder.format.pad_id))  # (2B, D)
+            vectors = encoder.vectors(batch.all_rows(encoder.format.pad_id))  # (2B, D)
             firsts, seconds = (gather_rows(at_least_float32(half)) for half in vectors.chunk(2))
             total, accuracy = choose_first(in_batch_scores(firsts, seconds, self.k))
             mean = total.detach()

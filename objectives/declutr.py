@@ -74,7 +74,7 @@ class Declutr(Objective):
         contrastive_weight, mlm_weight: weights of the two losses. Without a contrastive loss the positives are not
             encoded; without MLM the anchors are not masked.
         mlm_probability: probability of a token to be selected for MLM.
-        projection: settings of a projection head (a ``Projection`` or its arguments); None: no head.
+        projection: settings of a projection head (arguments of a ``Projection``); None: no head.
         memory_bank: M, number of embeddings of earlier steps that serve as further negatives; 0: none.
         cache_chunk: largest number of tokens, padding included, of a chunk of spans (gradient caching; L. Gao et
             al. 2021). Only one chunk's activations are in memory: each chunk is embedded without a graph, and
@@ -152,11 +152,11 @@ class Declutr(Objective):
         self.bank: MemoryBank | None = None
         if not contrastive_weight:
             self.citation = masked_lm.CITATION
-        spans, spread = self.sampler, max_length - min_length
+        spread = max_length - min_length
         refusals = {
             "min_length": (spread < 0, f"must be at most max_length={max_length}"),
             "cache_chunk": ((cache_chunk or max_length) < max_length, f"must be at least max_length={max_length}"),
-            "gap": (spans.least_gap < spread, f"must be at least max_length - min_length = {spread}"),
+            "gap": (self.sampler.least_gap < spread, f"must be at least max_length - min_length = {spread}"),
             "contrastive_weight": (contrastive_weight == mlm_weight == 0, "must not be 0 where mlm_weight is 0"),
             "batch_size": (
                 contrastive_weight > 0 and batch_size * anchors_per_document < 2,
@@ -186,7 +186,7 @@ class Declutr(Objective):
             return
         width = encoder.dimension
         if self.projection is not None:
-            self.head = ProjectionHead(encoder.dimension, self.projection)
+            self.head = ProjectionHead(width, self.projection)
             width = self.projection.width
         if self.memory_bank:
             self.bank = MemoryBank(self.memory_bank, width)
@@ -223,8 +223,8 @@ class Declutr(Objective):
             return sentence, *mlm
 
         anchors = batch.tokens["anchor"]
-        # ``cat`` gives positives IGNORE labels, so that they add nothing to the MLM loss.
-        spans = Tokens.cat(batch.tokens.values(), encoder.format.pad_id)
+        # ``all_rows`` gives positives IGNORE labels, so that they add nothing to the MLM loss.
+        spans = batch.all_rows(encoder.format.pad_id)
         groups = 1 if encoder.packs(spans) else self.length_groups
         vectors, *sums = embed_in_groups(embed, spans, chunk=self.cache_chunk, groups=groups)
         parts: dict[str, Tensor] = {}

@@ -88,6 +88,5 @@ def sees_ahead(encoder: Encoder) -> bool:
     one, other, *_ = (number for number in range(format.vocab_size) if number not in format.special_ids)
     rows = [format.wrap(np.array(row)) for row in ((one, one), (one, other))]
     with evaluating(encoder):
-        tokens = Tokens.pad(rows, format.pad_id).to(next(encoder.parameters()).device)
-        first, second = encoder(tokens).states[:, len(format.prefix)]
+        first, second = encoder(Tokens.pad(rows, format.pad_id)).states[:, len(format.prefix)]
     return not torch.allclose(first, second, rtol=0, atol=NO_CHANGE * float(first.abs().max()))

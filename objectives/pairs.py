@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from data.batch import Batch, TokenExample, Tokens
+from data.batch import Batch, TokenExample
 from data.errors import UserError
 from data.ranges import AtLeast2, AtLeast8, Positive, Size
 from data.sources.base import Source
@@ -178,7 +178,7 @@ class Pairs(Objective):
         return TokenExample({role: [row] for role, row in zip(ROLES, rows, strict=False)}, {"texts": texts})
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        tokens = Tokens.cat(batch.tokens.values(), encoder.format.pad_id)
+        tokens = batch.all_rows(encoder.format.pad_id)
         vectors, *_ = embed_in_groups(lambda part: (encoder.vectors(part),), tokens, chunk=self.cache_chunk)
         vectors = at_least_float32(vectors).unflatten(0, (-1, batch.size)).transpose(0, 1)  # (B, 2 or 3, D)
         loss, right = rank_pairs(

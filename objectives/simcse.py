@@ -53,7 +53,7 @@ PASSES = ("first", "second")
 RATES = {"deletion": 0.1, "repetition": 0.32, "crops": 0.5}
 MOST_REPEATED = 10  # in the published program
 NEXT = (1,)  # offset of the next sentence
-PROBE = (8, 16)  # rows and tokens of the batch that shows whether an encoder has dropout
+PROBE_ROWS, PROBE_TOKENS = 8, 16  # of the batch that shows whether an encoder has dropout
 DROPOUT_SEED = 1  # of the dropout in held-out losses
 
 CITATION = """@inproceedings{gao-etal-2021-simcse,
@@ -176,7 +176,7 @@ class SimCSE(Objective):
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         with _dropout(encoder):
-            vectors = encoder.vectors(Tokens.cat(batch.tokens.values(), encoder.format.pad_id))  # (2B, D)
+            vectors = encoder.vectors(batch.all_rows(encoder.format.pad_id))  # (2B, D)
         first, second = (gather_rows(half) for half in at_least_float32(self.head(vectors)).chunk(2))
         loss, right = one_directional(first, second, temperature=self.temperature)
         return Loss(loss, self.name_parts(loss.detach(), right))
@@ -210,9 +210,8 @@ def _dropout(encoder: Encoder) -> Iterator[None]:
 
 def _is_deterministic(encoder: Encoder) -> bool:
     """Returns whether equal rows get equal vectors in training: tried out, as a dropout key may have no effect."""
-    rows, length = PROBE
-    row = encoder.format.wrap(np.arange(length) % encoder.format.vocab_size)
-    tokens = Tokens.pad([row] * rows, encoder.format.pad_id).to(next(encoder.parameters()).device)
+    row = encoder.format.wrap(np.arange(PROBE_TOKENS) % encoder.format.vocab_size)
+    tokens = Tokens.pad([row] * PROBE_ROWS, encoder.format.pad_id)
     with evaluating(encoder), _dropout(encoder):  # which seeds the masks in an evaluation only
         vectors = encoder(tokens).sentence
     return torch.allclose(vectors, vectors[:1], rtol=1e-4, atol=1e-6)

@@ -253,9 +253,7 @@ def _score(
                 "recalls": recalls,
                 "median_rank": medians,
             }, {}
-    if task.name == "WordContent":  # the toolkit uses no hidden layer here
-        protocol = replace(protocol, classifier=replace(protocol.classifier, hidden=0), probing=())
-    elif task.group != "probing":
+    if task.group != "probing" or task.name == "WordContent":  # the toolkit uses no hidden layer here
         protocol = replace(protocol, probing=())
     if task.kind == "snli":
         outcome = snli(matrix, parts["train"], parts["dev"], parts["test"], protocol.classifier, device=device)

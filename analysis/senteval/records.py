@@ -212,7 +212,7 @@ def read_results(path: Path | str) -> Results:
     Raises:
         UserError: if it cannot be read.
     """
-    path = Path(path)
+    path = Path(path).expanduser()
     path = path / FILE if path.is_dir() else path
     with reading(FILE, path):
         return Results.model_validate_json(path.read_bytes()).model_copy(update={"folder": path.parent})

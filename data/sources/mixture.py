@@ -61,8 +61,8 @@ class Mixture(Source):
             yield f"{source.name} {weight} {source.dev_fraction} {source.fingerprint}"
 
     def pinned(self) -> dict[str, Any]:
-        pins = {name: source.pinned() for name, (source, _) in self.sources.items()}
-        return {"corpora": {name: {**self.corpora[name], **pins[name]} for name in pins}}
+        pinned = {name: {**self.corpora[name], **source.pinned()} for name, (source, _) in self.sources.items()}
+        return {"corpora": pinned}
 
     def describe(self) -> dict[str, Any]:
         where = [f"{source.describe()['where']}, weight {weight:g}" for source, weight in self.sources.values()]

@@ -97,7 +97,7 @@ class Parallel(Table):
             with reading("pair of aligned files", "parallel.target"):
                 files = (find_files(each, [".txt"], f"parallel.{key}") for key, each in pair.items())
                 self._targets |= zip(*files, strict=True)
-        super().__init__(path=source or tsv or path, dev_path=dev_source or table.pop("dev_path", None), **table)
+        super().__init__(path=source or tsv or path, dev_path=table.pop("dev_path", None) or dev_source, **table)
         self._names += [*as_list(target), *as_list(dev_target)]
 
     def example(self, row: Row) -> Example | None:

@@ -102,20 +102,24 @@ def join_modules(root: Path, package: str, seen: set[int]) -> Iterator[Example]:
     text: list[str] = []
     words = 0
     group = package
+
+    def document() -> Example:
+        return Example(("\n\n".join(text),), group=group)
+
     for path in _source_files(root):
         for paragraph in _fresh_paragraphs(path, seen):
             if words >= MOST_WORDS:
-                yield Example(("\n\n".join(text),), group=group)
+                yield document()
                 text, words = [], 0
             if not text:
                 group = ".".join((package, *path.relative_to(root).with_suffix("").parts))
             text.append(paragraph)
             words += paragraph.count(" ") + 1
         if words >= FEWEST_WORDS:
-            yield Example(("\n\n".join(text),), group=group)
+            yield document()
             text, words = [], 0
     if text:
-        yield Example(("\n\n".join(text),), group=group)
+        yield document()
 
 
 def _source_files(root: Path) -> Iterator[Path]:

@@ -117,7 +117,7 @@ class Table(Source):
                 try:
                     example = self.example(row)
                 except KeyError as error:
-                    raise LookupError(f"it has {', '.join(row)}") from error
+                    raise LookupError(f"no {error}; it has {', '.join(row)}") from error
                 if example and not all(isinstance(text, str) for text in example.texts):
                     raise TypeError("a field is not text")
             if example:

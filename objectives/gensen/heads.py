@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from data.batch import Batch, TokenExample, Tokens
+from data.batch import Batch, TokenExample
 from data.errors import rename_keys
 from data.sources.base import Source, fingerprint
 from data.store import MOST_COUNTED, Pair, prepare
@@ -269,7 +269,7 @@ class PairClassifier(Head):
         return TokenExample(rows, {"class": unit.label})
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        u, v = encoder.vectors(Tokens.cat(batch.tokens.values(), encoder.format.pad_id)).chunk(2)
+        u, v = encoder.vectors(batch.all_rows(encoder.format.pad_id)).chunk(2)
         features = [u, v, (u - v).abs()] + ([] if self.form == "sentence_bert" else [u * v])
         classes = batch.numbers["class"]
         total, *means = classification_loss(self.classifier(torch.cat(features, dim=1)), classes)

@@ -59,8 +59,8 @@ def nested(
         outcome = kfold((features[train], labels[train]), features[test], classes, protocol, device=device)
         probabilities[test], folds[test] = outcome.probabilities, number
         outcomes.append(outcome)
-    dev, l2 = mean([outcome.dev for outcome in outcomes]), [outcome.l2 for outcome in outcomes]
-    return Outcome(dev, l2, probabilities, folds)
+    dev = mean([outcome.dev for outcome in outcomes])
+    return Outcome(dev, [outcome.l2 for outcome in outcomes], probabilities, folds)
 
 
 def kfold(train: Labelled, test: np.ndarray, classes: int, protocol: Protocol, *, device: str = "cpu") -> Outcome:
