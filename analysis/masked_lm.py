@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from analysis.models import Model
 from analysis.reports import ReportOptions
 from data.batch import IGNORE, Tokens
-from data.errors import UserError, reading
+from data.errors import UserError
 from data.randomness import MASKED_PASSAGES, generator
 from data.ranges import Count, Factor
 from data.sources.reading import stripped_lines
@@ -63,7 +63,8 @@ def evaluate_masked_lm(
         logits = encoder.token_logits(encoder(tokens).states[0, first : first + len(ids)]).double()
         nats = F.cross_entropy(logits, torch.from_numpy(labels).to(device), reduction="sum")
         sums.append((nats.item(), np.sum(labels != IGNORE), len(ids), len(encoder.tokenizer.decode(ids))))
-    with reading("text with passages", data):
-        nats, count, length, characters = np.sum(sums, axis=0)
+    if not sums:
+        raise UserError("no passage", key=data)
+    nats, count, length, characters = np.sum(sums, axis=0)
     bits = nats / count * length / characters / math.log(2)
     return {"loss": nats / count, "bits_per_character": bits, "masked": int(count)}

@@ -82,11 +82,11 @@ class Tokens:
 
         def join(name: str, fill: int) -> Any:
             parts = [getattr(block, name) for block in blocks]
-            given = [part for part in parts if part is not None]  # labels stay on the host, ids may not
-            if not given:
+            tensors = [part for part in parts if part is not None]  # labels stay on the host, ids may not
+            if not tensors:
                 return None
             parts = [
-                given[0].new_full(block.ids.shape, fill) if part is None else part
+                tensors[0].new_full(block.ids.shape, fill) if part is None else part
                 for block, part in zip(blocks, parts, strict=True)
             ]
             return torch.cat([nn.functional.pad(part, (0, width - part.shape[1]), value=fill) for part in parts])
