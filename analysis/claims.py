@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, product
 from textwrap import shorten
@@ -50,7 +50,6 @@ class Finding:
         seeds: number of seeds behind it.
         low, high: the claim requires a value of at least low and at most high.
         slack: the claim is not refuted above low + slack.
-        tests: number of differences that the claim compares.
     """
 
     text: str
@@ -60,13 +59,12 @@ class Finding:
     low: float
     high: float = math.inf
     slack: float = 0.0
-    tests: float = 1
 
-    @property
-    def outcome(self) -> str:
+    def outcome(self, tests: int) -> str:
+        """Returns "held", "not held" (with an interval that ``tests`` differences share) or "undecided"."""
         if self.seeds < LEAST:
             return UNDECIDED
-        low, high = self.interval(ERROR / self.tests)
+        low, high = self.interval(ERROR / tests)
         if low > self.high or high < self.low + self.slack:
             return "not held"
         low, high = self.interval(ERROR)
@@ -101,14 +99,13 @@ def decide(claims: Claims, scores: pd.DataFrame) -> list[Verdict]:
     verdicts = []
     for claim, basis in claims.items():
         checks = [basis] if callable(basis) else [] if isinstance(basis, str) else basis
-        evidence, reason = list[Finding](), "" if checks else str(basis)
+        evidence: Evidence = []
+        reason = "" if checks else str(basis)
         try:
-            for findings in [check(scores) for check in checks]:
-                tests = len(findings) * len(checks)
-                evidence += [replace(finding, tests=tests) for finding in findings]
+            evidence = [finding for check in checks for finding in check(scores)]
         except NoScoresError as error:
             reason = f"no scores of {error}"
-        outcomes = [finding.outcome for finding in evidence]
+        outcomes = [finding.outcome(len(evidence)) for finding in evidence]
         outcome = min(outcomes, key=["not held", UNDECIDED, "held"].index, default="not computed here")
         verdicts.append(Verdict(claim, outcome, evidence, reason))
     return verdicts

@@ -23,7 +23,6 @@ from matplotlib.ticker import EngFormatter
 from analysis import plots, quick
 from analysis.bootstrap import LEAST, half_width
 from analysis.run_figure import running_mean
-from analysis.runs import read_lines, read_run
 from analysis.senteval.records import PUBLISHED
 from data.batch import IGNORE, Tokens
 from data.errors import UserError
@@ -280,12 +279,6 @@ def draw_equation(equation: str) -> str:
 # The page
 
 
-def read_journals(folder: Path) -> dict[str, Any]:
-    """Reads a finished run: ``analysis.runs.read_run``, the lines of its journal, and its last timings."""
-    timings = (read_lines(folder / "timings.jsonl") or [dict.fromkeys(COSTS, 0.0)])[-1]
-    return {**timings, **read_run(folder), "metrics": read_lines(folder / "metrics.jsonl")}
-
-
 def write_page(
     out: Path, frame: pd.DataFrame, starts: pd.DataFrame, runs: list[dict[str, Any]], **texts: Any
 ) -> list[Path]:
@@ -294,7 +287,7 @@ def write_page(
     Args:
         out: the page.
         frame, starts: as ``compare_scores`` takes them.
-        runs: ``read_journals`` of each row of ``frame``, with its labels and "command".
+        runs: ``analysis.runs.read_run`` of each row of ``frame``, with "metrics", its labels and "command".
         texts: "title"; "notes" on failures; "views" of the objectives; "sample"
             and "spaces", the sample under the encoder of each pair; "command" that writes the page.
     """
@@ -313,7 +306,7 @@ def write_page(
             for objective, pairs in table.drop_duplicates(PAIR).groupby("objective", sort=False)
             for part in pd.DataFrame(pairs["metrics"].iloc[0]).filter(regex=LOSSES).columns.str[4:]
         ],
-        costs=table.groupby(PAIR, sort=False)[COSTS].mean(),
+        costs=table.groupby(PAIR, sort=False)[COSTS].mean().fillna(0),
         summaries=summaries,
         scores=scores,
         first=frame.iloc[0],

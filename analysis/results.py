@@ -137,7 +137,7 @@ def read_named(paths: Sequence[str], tasks: Sequence[str] | None = None) -> pd.S
     """
     chosen, rows = find(tasks), []
     for text in paths:
-        name, _, folder = text.rpartition("=")
+        name, _, folder = ("", "", text) if Path(text).exists() else text.rpartition("=")
         for result in map(read_results, find_files(f"{folder}/{FILE}", [".json"], folder)):
             member = split_members(str(result.model.get("path")))[0]
             run = run_folder(str(result.folder)) or run_folder(member)

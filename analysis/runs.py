@@ -47,9 +47,10 @@ def read_run(folder: Path) -> dict[str, Any]:
 
     Returns:
         ``run`` (its name), ``state`` ("finished" or "unfinished"), the names of its ``objective``, ``encoder``,
-        ``corpus`` and ``budget``, ``seed``, ``steps``, ``tokens``, ``loss`` and ``seconds`` of training (None
-        before the first step), ``start``, ``trained``, ``chance``, ``facts`` and ``weights`` (of quick.json),
-        ``averages`` (of senteval.json), ``senteval`` (the first of them), ``environment`` and ``config``.
+        ``corpus`` and ``budget``, ``seed``, ``steps``, ``tokens``, ``loss``, ``seconds``, ``tokens_per_second``
+        and ``memory_gib`` of training (None before the first step), ``start``, ``trained``, ``chance``, ``facts``
+        and ``weights`` (of quick.json), ``averages`` (of senteval.json), ``senteval`` (the first of them),
+        ``environment`` and ``config``.
 
     Raises:
         UserError: if a file is damaged.
@@ -71,7 +72,7 @@ def read_run(folder: Path) -> dict[str, Any]:
             "steps": last.get("step"),
             "tokens": last.get("tokens"),
             "loss": last.get("loss"),
-            "seconds": timings[-1].get("seconds"),
+            **{key: timings[-1].get(key) for key in ("seconds", "tokens_per_second", "memory_gib")},
             **{key: {} for key in ("start", "trained", "chance", "facts")},
             **quick,
             "senteval": next(iter(averages.values()), None),

@@ -9,7 +9,6 @@ using the cores, and ratios to one process with a thread for each core on an idl
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
@@ -24,6 +23,7 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run directly, from anywhere
 
+from analysis.runs import read_lines
 from benchmarks import harness
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,21 +50,14 @@ def training(seconds: float, overrides: list[str]) -> float:
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        first, *_, last = read_rows(run / "timings.jsonl")
-        tokens = {row["step"]: row["tokens"] for row in read_rows(run / "metrics.jsonl") if "tokens" in row}
+        first, *_, last = read_lines(run / "timings.jsonl")
+        tokens = {row["step"]: row["tokens"] for row in read_lines(run / "metrics.jsonl") if "tokens" in row}
         return (tokens[last["step"]] - tokens[first["step"]]) / (last["seconds"] - first["seconds"])
-
-
-def read_rows(journal: Path) -> list[dict[str, float]]:
-    """Returns the complete lines of a journal that is still being written."""
-    if not journal.exists():
-        return []
-    return [json.loads(line) for line in journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
 
 def wait_for_rows(process: subprocess.Popen[bytes], run: Path, count: int) -> None:
     """Waits for ``count`` lines of timings; exits if the run ends before."""
-    while len(read_rows(run / "timings.jsonl")) < count:
+    while len(read_lines(run / "timings.jsonl")) < count:
         if process.poll() is not None:
             sys.exit("The run ended early.")
         time.sleep(0.1)

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -58,14 +58,10 @@ def measure(sides: Mapping[str, Callable[[int], Any]], rounds: int, device: str 
     return seconds
 
 
-def divide(dividends: list[float], divisors: list[float]) -> list[float]:
-    """Returns the ratios, round by round."""
-    return [a / b for a, b in zip(dividends, divisors, strict=True)]
-
-
-def spread(values: list[float], form: str = ".2f") -> str:
+def spread(values: np.ndarray, form: str = ".2f") -> str:
     """Returns "median (min to max)"."""
-    return "{} ({} to {})".format(*(format(value, form) for value in (median(values), min(values), max(values))))
+    middle, least, most = (format(value, form) for value in np.quantile(values, [0.5, 0, 1]))
+    return f"{middle} ({least} to {most})"
 
 
 def peak_growth(function: Callable[[], Any], device: str) -> float:

@@ -116,8 +116,8 @@ def main() -> None:
         f"{options.precision}, {torch.get_num_threads()} threads, {options.rounds} rounds after one warm-up"
     )
     for name, times in seconds.items():
-        gain = harness.spread(harness.divide(seconds["published recipe"], times))
-        rate = harness.spread(harness.divide(tokens, times), ".0f")
+        gain = harness.spread(np.divide(seconds["published recipe"], times))
+        rate = harness.spread(np.divide(tokens, times), ".0f")
         print(f"{name:>17}: {rate} real tokens/s, {gain} times the published recipe")
     fill = sum(tokens) / sum(grouped)
     print(

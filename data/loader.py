@@ -15,7 +15,6 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from data.batch import Batch
-from data.environment import environment
 from data.errors import UserError
 from data.randomness import EXAMPLE, FIXED, ORDER, generator
 from data.token_format import TokenFormat
@@ -56,6 +55,8 @@ class Batches(Dataset[Batch], ABC):
         if workers == 0:
             yield from map(self.batch, range(start, stop))
             return
+        from accelerate.utils import patch_environment  # late, as it takes a second
+
         loader = DataLoader(
             self,
             sampler=range(start, stop),
@@ -66,7 +67,7 @@ class Batches(Dataset[Batch], ABC):
             generator=torch.Generator(),  # the default draws from the global one, which would change dropout
         )
         # Else the tokenizers library prints a warning in every process that is forked here.
-        with environment({"TOKENIZERS_PARALLELISM": "false"}):
+        with patch_environment(TOKENIZERS_PARALLELISM="false"):
             batches = iter(loader)
         yield from batches
 

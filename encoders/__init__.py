@@ -58,4 +58,4 @@ def load(
         for part in encoder.modules():
             if isinstance(part, Encoder):
                 part.precision = precision
-        return encoder.to(device or "cpu")
+    return encoder.to(device or "cpu")

@@ -17,6 +17,7 @@ import pandas as pd
 from pydantic import Field
 
 from analysis.model_names import EXPORT, Names, run_folder
+from analysis.runs import read_lines, read_run
 from analysis.senteval.protocols import ProtocolName
 from data.errors import UserError
 from data.ranges import Count, ExpandedPath, Seed, Threads
@@ -93,10 +94,11 @@ def compare(
     trained, models = frame[is_run].reset_index(drop=True), frame[~is_run]
     journals = []
     for name in trained["run"]:
-        journal, run = page.read_journals(folder / name), by_name[name]
+        journal, run = read_run(folder / name), by_name[name]
+        metrics = read_lines(folder / name / "metrics.jsonl")
         cores = [f"{key}={quote(journal['config'][key])}" for key in ("processes", "threads")]
         command = shlex.join(["python", "experiments/run.py", *run.overrides, *cores])
-        journals.append({**journal, **run.labels, "command": command})
+        journals.append({**journal, **run.labels, "metrics": metrics, "command": command})
     starts = pd.DataFrame([journal["start"] for journal in journals])
     shown = [
         show_objective(row.objective, configuration(by_name[row.run]), folder / row.run / "tokenizer")

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-
-from data.environment import environment
+from accelerate.utils import patch_environment
 
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"  # read by cuBLAS when a process' first product is computed
 
@@ -22,7 +21,7 @@ def deterministic(enabled: bool) -> Iterator[None]:
     mode = torch.get_deterministic_debug_mode()
     torch.use_deterministic_algorithms(enabled)
     try:
-        with environment({CUBLAS: ":4096:8"} if enabled else {}):
+        with patch_environment(**({CUBLAS: ":4096:8"} if enabled else {})):
             yield
     finally:
         torch.set_deterministic_debug_mode(mode)

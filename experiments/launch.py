@@ -22,7 +22,6 @@ from typing import Any
 
 import torch
 
-from data.environment import environment
 from data.errors import UserError
 from experiments.interrupts import INTERRUPTS, print_note, signal_handler, terminations
 from experiments.run_folder import resume_hint
@@ -80,6 +79,7 @@ def fitting_processes(size: int, cores: int) -> int:
 
 def run_processes(config: dict[str, Any], path: Path, count: int) -> None:
     """Runs ``config`` in ``count`` processes; this one waits for them and passes signals on."""
+    from accelerate.utils import patch_environment
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher import LaunchConfig, elastic_launch
@@ -109,7 +109,7 @@ def run_processes(config: dict[str, Any], path: Path, count: int) -> None:
             variables["OMP_NUM_THREADS"] = str(config["threads"])
         logging.disable()  # torch's lines about a process that ended
         try:
-            with environment(variables):
+            with patch_environment(**variables):
                 elastic_launch(launch, run_process)(config, path, errors)
         except ChildFailedError as error:
             causes = []  # the first is that of the others, which fail when a process of their group has ended

@@ -20,7 +20,6 @@ from analysis.senteval.classifiers.pairs import Pairs, relatedness, snli
 from analysis.senteval.classifiers.retrieval import retrieval
 from analysis.senteval.classifiers.selection import kfold, nested, split
 from analysis.senteval.classifiers.training import shared_permutations
-from analysis.senteval.loaders import Examples
 from analysis.senteval.protocols import PROTOCOLS, Protocol
 from analysis.senteval.records import FILE, Record, Results, read_results
 from analysis.senteval.tasks import Task, available, digest, roots
@@ -90,9 +89,11 @@ def evaluate(
         if protocol not in PROTOCOLS:
             raise UserError(f"must be one of {', '.join(PROTOCOLS)}", key=f"protocol={protocol}")
         protocol = PROTOCOLS[protocol]
-    encoders = encode if isinstance(encode, Mapping) else {None: encode}
-    if (*encoders,) != (protocol.poolings or (None,)):
+    given = encode if isinstance(encode, Mapping) else {None: encode}
+    poolings = protocol.poolings or (None,)
+    if {*given} != {*poolings}:
         raise UserError("needs an encoder for each of its poolings", key=f"protocol={protocol.name}")
+    encoders = [given[pooling] for pooling in poolings]
     if isinstance(encode, str):
         raise UserError("must be a function or have a method encode", key="encode")
     name = str(name or getattr(encode, "__name__", type(encode).__name__))
@@ -100,7 +101,7 @@ def evaluate(
     def identify(encoder: Any) -> str:
         return str(encoder.fingerprint()) if hasattr(encoder, "fingerprint") else quote(name, safe="")
 
-    fingerprint = "+".join(map(identify, encoders.values()))
+    fingerprint = "+".join(map(identify, encoders))
     data, folder = Path(data).expanduser(), Path(out).expanduser() if out else None
     probing = Path(probing).expanduser() if probing else None
     folders = roots(data, probing)
@@ -123,13 +124,14 @@ def evaluate(
         finished = {task for task, record in results.tasks.items() if record.files == digests.get(task)}
         pending = [task for task in chosen if task.name not in finished]
 
-        examples = {task.name: _load(task, folders[task.group], protocol) for task in pending}
+        examples = {task.name: task.load(folders[task.group]) for task in pending}
+        convert = str.lower if protocol.lowercase else str
         texts = {
-            task: [*chain.from_iterable(part.first + part.second for part in parts.values())]
+            task: [*map(convert, chain.from_iterable(part.first + part.second for part in parts.values()))]
             for task, parts in examples.items()
         }
         vectors: list[dict[str, Vectors]] = []
-        for encoder in encoders.values() if pending else ():
+        for encoder in encoders if pending else ():
             encoder = getattr(encoder, "raw", encoder)
             with bar("embedding") as show:
                 store = folder / cache / identify(encoder) if folder and cache else None
@@ -137,14 +139,16 @@ def evaluate(
 
         def job(task: Task) -> Any:
             sides = []
-            for encoder, each in zip(encoders.values(), vectors, strict=True):
+            for encoder, each in zip(encoders, vectors, strict=True):
                 side = each[task.name]
                 if hasattr(encoder, "raw"):
                     distinct = [*dict.fromkeys(texts[task.name])]
                     places = {sentence: row for row, sentence in enumerate(distinct)}
                     side = replace(side, matrix=encoder.transform(side.rows(distinct)), places=places)
                 rows = {
-                    name: Pairs(side.index(part.first), side.index(part.second), part.targets)
+                    name: Pairs(
+                        side.index(map(convert, part.first)), side.index(map(convert, part.second)), part.targets
+                    )
                     for name, part in examples[task.name].items()
                 }
                 sides.append((side.matrix, rows))
@@ -166,15 +170,6 @@ def evaluate(
                 times = f"{seconds:.1f} + {fields['seconds']:.1f} s"
                 print(f"{task:<22} {fields['test']:.2f} in {times}", file=sys.stderr)
     return results
-
-
-def _load(task: Task, root: Path, protocol: Protocol) -> dict[str, Examples]:
-    """Loads a task's examples, lower-cased if the protocol says so."""
-    convert = str.lower if protocol.lowercase else str
-    return {
-        name: Examples([*map(convert, part.first)], [*map(convert, part.second)], part.targets)
-        for name, part in task.load(root).items()
-    }
 
 
 def _evaluate(

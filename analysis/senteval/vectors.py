@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
@@ -100,13 +100,13 @@ class Vectors:
     places: Mapping[str, int]
     seconds: Mapping[str, float]
 
-    def index(self, sentences: Sequence[str]) -> np.ndarray:
+    def index(self, sentences: Iterable[str]) -> np.ndarray:
         """Returns the rows of ``matrix`` with the vectors of ``sentences``, int64 of shape (n,).
 
         Raises:
             KeyError: if one of them was not embedded.
         """
-        return np.fromiter(map(self.places.__getitem__, sentences), dtype=np.int64, count=len(sentences))
+        return np.fromiter(map(self.places.__getitem__, sentences), dtype=np.int64)
 
     def rows(self, sentences: Sequence[str]) -> np.ndarray:
         """Returns the vectors of ``sentences``, float32 of shape (n, D), in memory."""

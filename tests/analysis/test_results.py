@@ -92,8 +92,8 @@ def test_printed_averages_count_where_ours_are_whole() -> None:
 def test_results_are_read_as_a_frame(tmp_path: Path) -> None:
     for seed in (7, 3):
         write(tmp_path / f"a{seed}", f"a{seed}", 80.0 + seed, run={"seed": seed, "threads": seed})
-    write(tmp_path / "b", "other", 60.0)
-    frame = read_frame([f"D={tmp_path}/a*", f"B={tmp_path}/b", str(tmp_path / "b")])
+    write(tmp_path / "b=1", "other", 60.0)
+    frame = read_frame([f"D={tmp_path}/a*", f"B={tmp_path}/b?1", str(tmp_path / "b=1")])
     index = [("D", "default", 3), ("D", "default", 7), ("B", "default", 1), ("other", "default", 1)]
     assert [*frame.index] == index
     assert frame["CR"]["test"].tolist() == [83, 87, 60, 60] and ("CR", "comparable") in frame

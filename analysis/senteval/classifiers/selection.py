@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import groupby, product
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,10 +83,9 @@ def split(
     """
     features, labels = (np.concatenate(both) for both in zip(train, dev, strict=True))
     train_rows, dev_rows = np.split(np.arange(len(labels)), [len(train[1])])
-    choices, fitted = protocol.probing or (protocol.classifier,), list[Fitted]()
-    for classifier, group in groupby(choices, key=lambda choice: replace(choice, dropout=0)):
-        dropouts, weights = zip(*product([choice.dropout for choice in group], L2), strict=True)
-        fits = Fits(train_rows, dev_rows, weights, dropouts)
+    fits, choices = Fits(train_rows, dev_rows, L2), protocol.probing or (protocol.classifier,)
+    fitted = list[Fitted]()
+    for classifier in choices:
         fitted += fit_many(features, labels, [fits], classes, classifier, device=device)[0]
     best, dev_score = _best([fitted])
     choice, l2 = [*product(choices, L2)][best]

@@ -44,17 +44,15 @@ class Fits(NamedTuple):
         dev: dev rows for early stopping, int64. None uses the toolkit's 5 % of ``train``: the first
             ``int(0.05 * len(train))`` of the first permutation, at least one.
         l2: weight decay of each classifier.
-        dropout: dropout probability of each classifier's hidden layers; empty: as in ``Classifier``.
     """
 
     train: np.ndarray
     dev: np.ndarray | None
     l2: Sequence[float] | np.ndarray
-    dropout: Sequence[float] = ()
 
     def draw(self, permutations: Permutations) -> tuple[np.ndarray, Iterator[np.ndarray]]:
         """Returns the dev rows, and the training rows in each epoch's order."""
-        train, dev, *_ = self
+        train, dev, _ = self
         held_out = max(1, int(DEV_SHARE * len(train))) if dev is None else 0
         orders = permutations(len(train), held_out)
         if dev is None:
@@ -309,8 +307,7 @@ class Networks(ClassifierGroup):
         self.optimizer: torch.optim.Optimizer = (
             torch.optim.Adam(self.parameters, fused=True) if adam else torch.optim.RMSprop(self.parameters)
         )
-        self.kept = 1 - np.array(self.fits.dropout or [self.classifier.dropout] * count)  # shares of units
-        self.generators = {kept: torch.Generator().set_state(self.start[1]) for kept in self.kept}
+        self.generator = torch.Generator().set_state(self.start[1])
 
     def train_epoch(self, rows: np.ndarray) -> None:
         """Makes one pass over the training rows."""
@@ -336,15 +333,11 @@ class Networks(ClassifierGroup):
 
     def activate(self, states: Tensor, training: bool) -> Tensor:
         """Applies non-linearity and dropout to states of shape (L, B, H)."""
-        activation = ACTIVATIONS[self.classifier.activation]
-        if not training or (self.kept == 1).all():
+        activation, kept = ACTIVATIONS[self.classifier.activation], 1 - self.classifier.dropout
+        if not training or kept == 1:
             return activation(states)
-        # Networks of one dropout share the mask of a network that is trained alone.
-        masks = {
-            kept: torch.empty(states.shape[1:]).bernoulli_(kept, generator=self.generators[kept]).div_(kept)
-            for kept in {*self.kept}
-        }
-        mask = torch.stack([masks[kept] for kept in self.kept]).to(self.device)
+        # All share the mask of a network that is trained alone.
+        mask = torch.empty(states.shape[1:]).bernoulli_(kept, generator=self.generator).div_(kept).to(self.device)
         return activation(states) * mask if self.classifier.dropout_last else activation(states * mask)
 
     @torch.no_grad()
@@ -360,7 +353,7 @@ class Networks(ClassifierGroup):
 
     def keep(self, running: np.ndarray) -> None:
         """Keeps only the ``running`` networks, by a mask."""
-        self.l2, self.kept = self.l2[running], self.kept[running]
+        self.l2 = self.l2[running]
         for parameter in self.parameters:
             parameter.data, parameter.grad = parameter.data[running], None
             state = self.optimizer.state[parameter]

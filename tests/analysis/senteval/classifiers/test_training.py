@@ -95,17 +95,6 @@ def test_every_network_equals_the_plain_programs(change: dict[str, Any]) -> None
     require_equal(fitted, plain_fits(3, classifier), features)
 
 
-def test_networks_of_several_dropouts_side_by_side_equal_the_plain_programs() -> None:
-    features, labels = labelled_features(3)
-    order, l2, dropouts = np.arange(210), [1e-4, 1e-1] * 3, [0.0, 0.0, 0.2, 0.2, 0.5, 0.5]
-    fitted = fit_many(features, labels, [Fits(order[:150], order[150:], l2, dropouts)], 3, QUICK)
-    plain = [
-        plain_fit(features, labels, order[:150], order[150:], weight, 3, replace(QUICK, dropout=dropout))
-        for weight, dropout in zip(l2, dropouts, strict=True)
-    ]
-    require_equal(fitted, plain, features)
-
-
 @pytest.mark.parametrize("classes", [2, 5])
 def test_a_regression_is_the_same_alone_and_beside_others_and_with_any_threads(classes: int) -> None:
     features, labels = labelled_features(classes)
