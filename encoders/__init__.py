@@ -58,4 +58,5 @@ def load(
         for part in encoder.modules():
             if isinstance(part, Encoder):
                 part.precision = precision
-    return encoder.to(device or "cpu")
+    with reading("device", str(device)):
+        return encoder.to(device or "cpu")
