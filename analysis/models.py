@@ -29,7 +29,7 @@ from encoders.word_weights import Weighting
 
 
 @dataclass(kw_only=True)
-class Words:
+class BagSettings:
     """Settings of the model bag_of_words; ``encoders.bag_of_words.BagOfWords`` describes them."""
 
     vectors: str | None = None
@@ -68,7 +68,7 @@ class ModelOptions(TypedDict, total=False):
 
     pooling: Literal["mean", "cls", "max", "last", "first_last", "pooler"] | None
     layers: SizeOrZero | None
-    encoder: Annotated[Mapping[str, Any], Words]
+    encoder: Annotated[Mapping[str, Any], BagSettings]
     postprocess: Kind
     fit: Annotated[Mapping[str, Any], Fit]
     expand: str | None

@@ -46,7 +46,7 @@ class Piece(NamedTuple):
     original: str = ""
 
 
-class Row(NamedTuple):
+class ShownRow(NamedTuple):
     """A row of a batch: its role, its tokens, and its places in the unit, if it is a span of it."""
 
     role: str
@@ -59,11 +59,11 @@ class Row(NamedTuple):
         return self.role.split()[0]
 
 
-class Example(NamedTuple):
+class ShownExample(NamedTuple):
     """An example: tokens of the unit that it was sampled from, if rows are spans of it, rows and class labels."""
 
     unit: list[str]
-    rows: list[Row]
+    rows: list[ShownRow]
     labels: Mapping[str, str]
 
 
@@ -73,7 +73,7 @@ class View(NamedTuple):
     objective: str
     summary: str
     formula: str
-    examples: Mapping[str, list[Example]]
+    examples: Mapping[str, list[ShownExample]]
 
 
 def list_rows(view: View) -> pd.DataFrame:
@@ -114,7 +114,7 @@ def show_rows(
     *,
     unit: Sequence[str] = (),
     sources: Sequence[np.ndarray] = (),
-) -> list[Row]:
+) -> list[ShownRow]:
     """Returns the rows of a role with their marks.
 
     Args:
@@ -138,7 +138,7 @@ def show_rows(
                 pieces[content] = mark_changes(positions, [piece.text for piece in pieces[content]], unit)
             elif len(positions) < len(unit):
                 span = range(start, start + len(positions))
-        rows.append(Row(role if len(tokens) == 1 else f"{role} {number + 1}", pieces, span))
+        rows.append(ShownRow(role if len(tokens) == 1 else f"{role} {number + 1}", pieces, span))
     return rows
 
 

@@ -43,7 +43,7 @@ L2 = 0.03  # of a probe's classifier, for standardised features
 UPDATES = 1000  # of a probe's classifier
 
 Scores = Mapping[str, float | None]
-Parts = Sequence[list[str]]  # sentences for training and for testing
+SentenceParts = Sequence[list[str]]  # sentences for training and for testing
 Labels = dict[str, int]  # class by sentence
 
 
@@ -109,7 +109,7 @@ def chance_levels(scores: Scores) -> dict[str, float | None]:
     }
 
 
-def draw_texts(texts: Sequence[str], seed: int) -> tuple[list[str], list[str], list[str], Parts]:
+def draw_texts(texts: Sequence[str], seed: int) -> tuple[list[str], list[str], list[str], SentenceParts]:
     """Draws anchors, their positives, and up to MAX_SENTENCES distinct sentences of all sentences, by part."""
     parts = draw_sentences(texts, generator(EVALUATED_SPLIT, seed))
     sentences = [*dict.fromkeys(chain(*parts))]
@@ -148,7 +148,7 @@ def draw_pairs(texts: Sequence[str], rng: Generator) -> list[list[str]]:
 # Probing
 
 
-def draw_sentences(texts: Sequence[str], rng: Generator) -> Parts:
+def draw_sentences(texts: Sequence[str], rng: Generator) -> SentenceParts:
     """Draws sentences of SENTENCE_WORDS words from PROBE_WORDS words of text.
 
     Returns:
@@ -165,12 +165,12 @@ def draw_sentences(texts: Sequence[str], rng: Generator) -> Parts:
     return [[text for text in part if len(text.split()) in SENTENCE_WORDS] for part in parts]
 
 
-def label_length(part: Sequence[str], parts: Parts, rng: Generator) -> Labels:
+def label_length(part: Sequence[str], parts: SentenceParts, rng: Generator) -> Labels:
     """Labels sentences with the class of their number of words."""
     return {text: bisect(LENGTH_CLASSES, len(text.split())) - 1 for text in part}
 
 
-def label_content(part: Sequence[str], parts: Parts, rng: Generator) -> Labels:
+def label_content(part: Sequence[str], parts: SentenceParts, rng: Generator) -> Labels:
     """Labels sentences with the only one of CONTENT_WORDS words of medium frequency that they contain."""
     train, test = (Counter(chain(*map(list_words, sentences))) for sentences in parts)
     total = train + test
@@ -186,7 +186,7 @@ def list_words(text: str) -> set[str]:
     return {*re.findall(r"[a-z]{3,}", text.lower())}
 
 
-def label_order(part: Sequence[str], parts: Parts, rng: Generator) -> Labels:
+def label_order(part: Sequence[str], parts: SentenceParts, rng: Generator) -> Labels:
     """Swaps two adjacent words in every second sentence, in random order, and labels it with 1, the others with 0.
 
     The first word and words with a capital or punctuation are never swapped, as they would give the swap away.
@@ -211,7 +211,7 @@ def swappable(words: Sequence[str]) -> list[int]:
     ]
 
 
-def make_questions(probe: str, parts: Parts, rng: Generator) -> list[Labels]:
+def make_questions(probe: str, parts: SentenceParts, rng: Generator) -> list[Labels]:
     """Draws random sentences of a probing task for each part: of each class as many as the rarest has, at most."""
     label, classes = PROBES[probe]
     drawn = []

@@ -41,7 +41,7 @@ WARM, PROFILED = 2, 3  # steps
 
 
 @dataclass(frozen=True)
-class Sizes:
+class GPUSizes:
     """Sizes of the model and of its batches, and the time limit of a part in seconds."""
 
     layers: int = 12
@@ -57,11 +57,11 @@ class Sizes:
     seconds: int = 38
 
 
-SMALL = Sizes(2, 32, 500, 32, 4, 2, 8, 4, 256, 200, 20)
+SMALL = GPUSizes(2, 32, 500, 32, 4, 2, 8, 4, 256, 200, 20)
 
 
 def prepare_training(
-    sizes: Sizes, device: str, count: int, attention: str | None = None, **settings: int | None
+    sizes: GPUSizes, device: str, count: int, attention: str | None = None, **settings: int | None
 ) -> tuple[Callable[[Batch], None], list[Batch]]:
     """Returns a training step of DeCLUTR, and ``count`` batches of random tokens."""
     encoder = harness.random_transformer(
@@ -77,7 +77,7 @@ def prepare_training(
     return harness.make_step(model, lambda batch: objective.loss(encoder, batch.to(device)).total, device), batches
 
 
-def training(sizes: Sizes, device: str, groups: int | None) -> tuple[str, str]:
+def training(sizes: GPUSizes, device: str, groups: int | None) -> tuple[str, str]:
     """Measures tokens a second in ``groups`` sub-batches (None: packed, where possible), and profiles a step."""
     step, batches = prepare_training(
         sizes,
@@ -123,7 +123,7 @@ def profile_steps(step: Callable[[Batch], None], batches: list[Batch], device: s
     return f"{len(spans) / len(batches):,.0f} operations of the device a step, idle {idle:.0%} (profiled)"
 
 
-def caching(sizes: Sizes, device: str) -> tuple[str, str]:
+def caching(sizes: GPUSizes, device: str) -> tuple[str, str]:
     """Measures peak memory and speed of one step of a large batch."""
     step, [batch] = prepare_training(
         sizes,
@@ -139,7 +139,7 @@ def caching(sizes: Sizes, device: str) -> tuple[str, str]:
     return f"{growth:.2f} GiB", f"{batch.n_tokens / seconds:,.0f} tokens/s, one step"
 
 
-def encoding(sizes: Sizes, device: str, precision: Precision) -> tuple[str, str]:
+def encoding(sizes: GPUSizes, device: str, precision: Precision) -> tuple[str, str]:
     """Measures sentences a second of ``encode``."""
     encoder = harness.random_transformer(sizes.layers, sizes.width, words=sizes.words, device=device).eval()
     encoder.precision = precision
@@ -173,7 +173,7 @@ def main() -> None:
     parser = harness.make_parser(__doc__, device="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--small", action="store_true", help="a tiny model, to test the script")
     options = parser.parse_args()
-    sizes, device = SMALL if options.small else Sizes(), options.device
+    sizes, device = SMALL if options.small else GPUSizes(), options.device
     shape = f"{sizes.layers} x {sizes.width}"
     many = f"N = {sizes.many_documents}, P = {sizes.many_positives}, cache_chunk={sizes.cache_chunk}"
     parts: dict[str, Callable[[], tuple[str, str]]] = {

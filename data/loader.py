@@ -36,12 +36,12 @@ class Batches(Dataset[Batch], ABC):
         """Returns this process' rows of micro-batch ``step``, counted from 0 over all epochs."""
 
     @abstractmethod
-    def fixed(self, n_batches: int) -> list[Batch]:
+    def fixed_batches(self, n_batches: int) -> list[Batch]:
         """Returns ``n_batches`` (of each task) that are the same for every seed and step, for measurements."""
 
     def expectation(self, measure: Callable[[Batch], float], n_batches: int) -> float:
-        """Estimates the mean of ``measure`` over micro-batches, from ``fixed``, which has units of all lengths."""
-        return fmean(map(measure, self.fixed(n_batches)))
+        """Estimates the mean of ``measure`` from ``fixed_batches``, which have units of all lengths."""
+        return fmean(map(measure, self.fixed_batches(n_batches)))
 
     def mean_tokens(self, n_batches: int) -> float:
         """Estimates the tokens of a micro-batch from ``n_batches`` of each task."""
@@ -103,8 +103,8 @@ class MultiTaskLoader(Batches):
         name, number = self._batches[step]
         return self.loaders[name].batch(number)
 
-    def fixed(self, n_batches: int) -> list[Batch]:
-        return [batch for loader in self.loaders.values() for batch in loader.fixed(n_batches)]
+    def fixed_batches(self, n_batches: int) -> list[Batch]:
+        return [batch for loader in self.loaders.values() for batch in loader.fixed_batches(n_batches)]
 
     def expectation(self, measure: Callable[[Batch], float], n_batches: int) -> float:
         """Averages the loaders' means, weighted by their share of the micro-batches."""
@@ -185,7 +185,7 @@ class Loader(Batches):
             self._epoch = epoch
         return self._batch(self._order, position, self.batch_size, (EXAMPLE, self.seed, step))
 
-    def fixed(self, n_batches: int) -> list[Batch]:
+    def fixed_batches(self, n_batches: int) -> list[Batch]:
         """Returns ``n_batches``, or as many as there are, that are the same for every seed and step.
 
         If the documents do not fill a batch, one smaller batch is returned, of which the processes take shares

@@ -61,7 +61,7 @@ UNIT = np.dtype(
         ("lengths", "<u4", (2,)),  # tokens of each text
     ]
 )
-Progress = Callable[[int], object]  # called with the number of examples done
+CountProgress = Callable[[int], object]  # called with the number of examples done
 
 
 class Pair(NamedTuple):
@@ -236,7 +236,7 @@ class TokenTable:
         return [
             text
             for part_hash, _, part, text in sorted(read_json(self.folder / HELD_OUT), key=itemgetter(1))
-            if base.part_of(PART_CODES[part], part_hash, self.dev_fraction) == "dev"
+            if base.choose_part(PART_CODES[part], part_hash, self.dev_fraction) == "dev"
         ]
 
     def _in_part(self, part: Part) -> np.ndarray:
@@ -278,7 +278,7 @@ def prepare(
     second: PreTrainedTokenizerFast | None = None,
     cache: Path,
     sentences: Sentences | None = None,
-    progress: Progress = lambda done: None,
+    progress: CountProgress = lambda done: None,
 ) -> TokenTable:
     """Returns the token table of ``source``; builds its files if ``cache`` lacks them.
 
@@ -314,7 +314,7 @@ def _build(
     source: Source,
     split: bool,
     backends: Sequence[Tokenizer],
-    progress: Progress,
+    progress: CountProgress,
 ) -> None:
     """Fills ``folder``, after the last whole part of a killed build if any."""
     sizes = [max(backend.get_vocab().values()) + 1 for backend in backends]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from data.errors import UserError, reading
 from encoders.base import Encoder
-from encoders.hub import BUNDLED, CHECKPOINTS, bundled
+from encoders.hub import BUNDLED, CHECKPOINTS, list_bundled
 from encoders.kernels import Precision
 from encoders.saving import MARKER, encoder_class
 
@@ -39,14 +39,14 @@ def load(
     from encoders.transformer import Transformer  # late, as transformers takes seconds to import
 
     with reading("encoder", name):
-        folder = CHECKPOINTS / str(name) if str(name) in bundled() else Path(name).expanduser()
+        folder = CHECKPOINTS / str(name) if str(name) in list_bundled() else Path(name).expanduser()
         encoder: Encoder
         if folder.is_dir():
             folder = run if (run := folder / "encoder").is_dir() else folder
             kind = encoder_class(folder) if (folder / MARKER).is_file() else Transformer
             encoder = kind.load(folder)
         else:
-            near = get_close_matches(str(name), bundled(), 1, 0.8)
+            near = get_close_matches(str(name), list_bundled(), 1, 0.8)
             if near or len(folder.parts) > 2:  # the hub has <owner>/<name>
                 hint = f"Did you mean {near[0]}?" if near else ""
                 raise UserError("no such encoder", key=str(name), hint=hint)

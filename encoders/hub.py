@@ -33,7 +33,7 @@ class StartWeights(NamedTuple):
     fallback: str | None = None
 
 
-def bundled() -> list[str]:
+def list_bundled() -> list[str]:
     """Returns the names of the bundled checkpoints."""
     return sorted(path.parent.name for path in CHECKPOINTS.glob("*/config.json"))
 
@@ -59,7 +59,7 @@ def resolve(name: str | None, path: str | None, *, fallback: bool = False) -> St
         marker = read_marker(folder)
         return StartWeights(folder, marker["weights"], marker["origin"])
     assert name is not None
-    if name in bundled():
+    if name in list_bundled():
         return StartWeights(CHECKPOINTS / name, "bundled", f"{name}, bundled")
     why = None
     if (cached := _cached(name)) is None and (why := _unreachable(name)) is None:

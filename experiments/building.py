@@ -164,7 +164,7 @@ def build_parts(
     for part in PARTS:
         for name, loader in parts.loaders(part, 0, 0, accelerator.num_processes).items():
             with rename_keys(**{"": task_data[name].setting}):
-                _ = loader.batches_per_epoch if part == "train" else loader.fixed(0)
+                _ = loader.batches_per_epoch if part == "train" else loader.fixed_batches(0)
     return parts
 
 

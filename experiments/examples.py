@@ -9,7 +9,7 @@ from typing import Any
 
 from accelerate import Accelerator
 
-from analysis.page import Example, View, show_rows, token_texts
+from analysis.page import ShownExample, View, show_rows, token_texts
 from data.randomness import FIXED, generator
 from experiments.building import Parts, build_components, build_parts
 from experiments.progress import Display
@@ -32,7 +32,7 @@ def show_objective(name: str, config: Mapping[str, Any], tokenizer: Path | None)
     return View(name, summary, objective.formula, examples), parts.store.held_out_texts()
 
 
-def sample_examples(parts: Parts, task: str) -> list[Example]:
+def sample_examples(parts: Parts, task: str) -> list[ShownExample]:
     """Returns an example of each class, at most SHOWN, sampled from a readable held-out unit."""
     objective, data, format = parts.objective.tasks[task], parts.task_data[task], parts.encoder.format
     numbers, sizes = data.dev.indices, data.lengths
@@ -41,7 +41,7 @@ def sample_examples(parts: Parts, task: str) -> list[Example]:
     middle = abs(sizes[numbers].astype(int) - READABLE).argmin()
     chosen = numbers[:NEIGHBOURS] if data.contiguous else [numbers[middle]]
     units, texts = [data.units[int(i)] for i in chosen], token_texts(parts.encoder.tokenizer)
-    examples = dict[str, Example]()
+    examples = dict[str, ShownExample]()
     for attempt in range(TRIES):
         rng = generator(FIXED, attempt + 1)
         sampled = [objective.sample(unit, format, rng) for unit in units]
@@ -57,7 +57,7 @@ def sample_examples(parts: Parts, task: str) -> list[Example]:
             if not parts.objective.requirements.mask_token:  # labels are the next tokens
                 block = replace(block, labels=None)
             rows += show_rows(" = ".join(equal), block, names, format, unit=unit, sources=sources.get(role, ()))
-        examples.setdefault(str(labels), Example(unit, rows, labels))
+        examples.setdefault(str(labels), ShownExample(unit, rows, labels))
         if not labels or len(examples) == SHOWN:
             break
     return [*examples.values()]

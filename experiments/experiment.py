@@ -74,7 +74,7 @@ def run(config: dict[str, Any], path: Path, components: Components) -> None:
                 write_config(path, read_yaml(path / "config.yaml") | {"budget": config["budget"]})
             else:
                 config["optimizer"]["lr"] = trainer.peak_lr
-                config["corpus"] |= parts.source.pinned()
+                config["corpus"] |= parts.source.pinned_settings()
                 encoder.tokenizer.save_pretrained(path / "tokenizer")
                 write_json(path / "environment.json", describe_environment(accelerator, encoder))
                 write_config(path, config | {"names": config["names"] | parts.identity()})

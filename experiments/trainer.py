@@ -65,7 +65,7 @@ class Trainer:
         batches = min(self.train.batches_per_epoch, self.steps * settings.accumulation)
         affordable = int(DEV_SHARE / FORWARD_SHARE * batches / len(self.objective.tasks))
         dev_batches = max(DEV_BATCHES, min(PLATEAU_BATCHES, affordable)) if plateau else DEV_BATCHES
-        self.dev = dev.fixed(settings.dev_batches or dev_batches)
+        self.dev = dev.fixed_batches(settings.dev_batches or dev_batches)
         self.dev_cost = len(self.dev) * FORWARD_SHARE / settings.accumulation  # of an evaluation, in steps
         self.epoch_steps = max(1, self.train.batches_per_epoch // settings.accumulation)
         tenth = max(1, round(self.steps / 10))

@@ -36,7 +36,7 @@ from objectives.classifiers import Classifier, Nonlinearity, classification_loss
 from objectives.functional import at_least_float32, choose_first, in_batch_scores
 from objectives.gather import gather_rows
 
-TaskName = Literal["D", "P", "I", "R", "C", "N"]
+ConsSentTask = Literal["D", "P", "I", "R", "C", "N"]
 NoiseName = Literal["unigram", "uniform"]
 # Tasks that divide a sentence, and those that perturb it; I and R need noise.
 PAIRS = {"C": perturbations.split_in_two, "N": perturbations.part_at_random}
@@ -96,7 +96,7 @@ class ConsSent(Objective):
         self,
         *,
         batch_size: Size = 64,
-        task: TaskName = "D",
+        task: ConsSentTask = "D",
         k: Size = 5,
         consistent: Proportion = 0.5,
         noise: NoiseName = "unigram",
@@ -105,7 +105,7 @@ class ConsSent(Objective):
     ) -> None:
         super().__init__()
         self.batch_size = batch_size
-        self.task: TaskName = task
+        self.task: ConsSentTask = task
         self.k = k
         self.consistent = consistent
         self.noise_kind: NoiseName = noise

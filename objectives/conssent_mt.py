@@ -29,10 +29,10 @@ from encoders.base import Encoder
 from encoders.concatenated import Concatenated
 from objectives.base import Loss, Multitask, Requirements
 from objectives.classifiers import Nonlinearity
-from objectives.conssent import CITATION, PAIRS, ConsSent, NoiseName, TaskName
+from objectives.conssent import CITATION, PAIRS, ConsSent, ConsSentTask, NoiseName
 
-TASKS: tuple[TaskName, ...] = ("D", "P", "I", "R", "N", "C")
-CYCLE: tuple[TaskName, ...] = ("D", "N", "P", "C", "I", "N", "R", "C")
+TASKS: tuple[ConsSentTask, ...] = ("D", "P", "I", "R", "N", "C")
+CYCLE: tuple[ConsSentTask, ...] = ("D", "N", "P", "C", "I", "N", "R", "C")
 
 
 class ConsSentMT(Multitask):

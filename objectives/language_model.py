@@ -26,7 +26,7 @@ from objectives.base import Loss, Objective, Requirements, evaluating
 from objectives.conssent import CITATION
 from objectives.decoder import CHUNK, cross_entropy_sum
 from objectives.gather import global_mean
-from objectives.masked_lm import labelled
+from objectives.masked_lm import labelled_states
 
 NO_CHANGE = 1e-5  # largest change of a state, relative to the largest state, that may be rounding
 
@@ -77,7 +77,7 @@ class LanguageModel(Objective):
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         sentences = batch.tokens["sentence"]
         assert sentences.labels is not None, "sample gives them"
-        states, wanted = labelled(encoder(sentences).states, sentences.labels)
+        states, wanted = labelled_states(encoder(sentences).states, sentences.labels)
         total, mean, count = global_mean(cross_entropy_sum(self.output, states, wanted, CHUNK), len(wanted))
         return Loss(total, {"lm": mean}, {"lm": count})
 

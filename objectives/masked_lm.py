@@ -42,7 +42,7 @@ def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:
     Returns:
         Scalar, float32.
     """
-    states, labels = labelled(states, labels)
+    states, labels = labelled_states(states, labels)
 
     def loss(part: Tensor, target: Tensor) -> Tensor:
         return CrossEntropyOfScores.apply(encoder.token_logits(part), target)
@@ -54,7 +54,7 @@ def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:
     return torch.stack([checkpoint(loss, part, target, use_reentrant=False) for part, target in parts]).sum()
 
 
-def labelled(states: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+def labelled_states(states: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Selects the M states that have a label.
 
     Args:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from encoders import BUNDLED
-from encoders.hub import bundled
+from encoders.hub import list_bundled
 from experiments import config as configuration
 from experiments.config import CONFIGS
 from tests.experiments import tiny
@@ -72,7 +72,7 @@ def test_a_yaml_composes_and_names_every_parameter(option: str, check: Any) -> N
 
 
 def test_the_bundled_encoder_has_one_name() -> None:
-    assert tiny.check(["encoder=bundled"])["encoder"]["name"] == BUNDLED in bundled()
+    assert tiny.check(["encoder=bundled"])["encoder"]["name"] == BUNDLED in list_bundled()
 
 
 @pytest.mark.parametrize("path", FILES, ids=OPTIONS)

@@ -80,7 +80,7 @@ def test_no_tensor_stays_on_the_host_and_no_step_waits(objective: str, encoder: 
     parts = open_parts(small_files, objective, encoder)
     expected = parts.encoder.encode(SENTENCES)
     batches = [parts.batches("train", 1).batch(step) for step in range(3)]
-    dev = parts.batches("dev", 1).fixed(1)
+    dev = parts.batches("dev", 1).fixed_batches(1)
     with SimulatedDevice():
         parts.encoder.to(DEVICE).train()
         parts.objective.to(DEVICE).train()

@@ -25,7 +25,7 @@ from torch import nn
 from analysis.senteval.classifiers import retrieval
 from analysis.senteval.classifiers.selection import stratified
 from analysis.senteval.classifiers.training import Fits, fit_many
-from analysis.senteval.protocols import Classifier
+from analysis.senteval.protocols import ClassifierSettings
 from data.batch import Batch
 from encoders.base import Encoder
 from encoders.kernels import Precision, float32_products
@@ -141,9 +141,9 @@ def test_vectors_equal_those_of_a_cpu(precision: Any) -> None:
 
 
 CLASSIFIERS = {
-    "linear": Classifier(),
-    "dropout": Classifier(hidden=20, layers=2, dropout=0.3),
-    "rmsprop": Classifier(hidden=20, optimizer="rmsprop"),
+    "linear": ClassifierSettings(),
+    "dropout": ClassifierSettings(hidden=20, layers=2, dropout=0.3),
+    "rmsprop": ClassifierSettings(hidden=20, optimizer="rmsprop"),
 }
 
 

@@ -117,12 +117,12 @@ def budgets(options: Options) -> list[Run]:
     """Returns the runs of five lengths, and the start."""
     tokens = {label: f"budget.flops=null budget.tokens={label}e+6" for label in LENGTHS}
     rows = best_rate_overrides(options)
-    runs = sweep(TEACHING, {"objective": {name: rows[name] for name in CURVES_OF}, "millions": tokens})
+    runs = sweep(TEACHING, {"objective": {name: rows[name] for name in CURVE_OBJECTIVES}, "millions": tokens})
     return [*runs, Run({"objective": BEFORE, "millions": ""}, model=START)]
 
 
 LENGTHS = ("0.25", "0.5", "1.0", "2.0", "4.0")  # million tokens
-CURVES_OF = ("MLM only", "contrastive only", "DeCLUTR", "SimCSE", "QuickThoughts")
+CURVE_OBJECTIVES = ("MLM only", "contrastive only", "DeCLUTR", "SimCSE", "QuickThoughts")
 CURVES = Reproduction(
     "suite/curves",
     "Objectives from one start, by training tokens",

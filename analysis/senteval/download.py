@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 from urllib.request import Request, urlopen
 
 from analysis.senteval.tasks import TASKS
-from analysis.senteval.tokenisers import moses, penn, visible
+from analysis.senteval.tokenisers import escape_bytes, moses, penn
 from data.display import bar
 from data.errors import UserError, UserErrors, reading
 from data.files import atomic_write, lock_folder
@@ -159,7 +159,7 @@ def _plain(url: str, otherwise: str, *tasks: str, prepare: Prepare = iter) -> li
 
 
 _PENN: Edit = partial(_edit_text, penn)
-_VISIBLE = _edit(lambda line: penn(visible(line)).encode())
+_VISIBLE = _edit(lambda line: penn(escape_bytes(line)).encode())
 _META = "https://dl.fbaipublicfiles.com/senteval"
 _STS = "http://ixa2.si.ehu.eus/stswiki/images"
 _NO_STS = "github.com/brmson/dataset-sts has most; github.com/princeton-nlp/SimCSE names an archive of all."

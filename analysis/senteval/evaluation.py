@@ -16,7 +16,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from analysis.senteval import scores
-from analysis.senteval.classifiers.pairs import Pairs, relatedness, snli
+from analysis.senteval.classifiers.pairs import PairRows, relatedness, snli
 from analysis.senteval.classifiers.retrieval import retrieval
 from analysis.senteval.classifiers.selection import kfold, nested, split
 from analysis.senteval.classifiers.training import shared_permutations
@@ -29,10 +29,10 @@ from data.errors import UserError, rename_keys
 from data.files import atomic_write, lock_folder, write_json
 
 Fields = dict[str, Any]  # of a record
-Predictions = dict[str, np.ndarray]  # for each test example: "gold", "predicted", and "fold" or "subset"
+TestPredictions = dict[str, np.ndarray]  # for each test example: "gold", "predicted", and "fold" or "subset"
 # By part, rows of the sentences in a matrix of vectors (no second ones for single sentences), and the targets. Of
 # captions ``first`` are five an image, and ``labels`` the images' features.
-Parts = Mapping[str, Pairs]
+RowsByPart = Mapping[str, PairRows]
 
 
 def evaluate(
@@ -146,7 +146,7 @@ def evaluate(
                     places = {sentence: row for row, sentence in enumerate(distinct)}
                     side = replace(side, matrix=encoder.transform(side.rows(distinct)), places=places)
                 rows = {
-                    name: Pairs(
+                    name: PairRows(
                         side.index(map(convert, part.first)), side.index(map(convert, part.second)), part.targets
                     )
                     for name, part in examples[task.name].items()
@@ -173,8 +173,8 @@ def evaluate(
 
 
 def _evaluate(
-    task: Task, source: Path, sides: Sequence[tuple[np.ndarray, Parts]], protocol: Protocol, device: str
-) -> tuple[str, Fields, Predictions]:
+    task: Task, source: Path, sides: Sequence[tuple[np.ndarray, RowsByPart]], protocol: Protocol, device: str
+) -> tuple[str, Fields, TestPredictions]:
     """Evaluates a task on the vectors of each pooling; returns its name and the results of the best on dev."""
     start = time.perf_counter()
     with rename_keys(**{"": f"{task.name} ({source})"}):
@@ -202,8 +202,8 @@ def _evaluate(
 
 
 def _score(
-    task: Task, matrix: np.ndarray, parts: Parts, protocol: Protocol, device: str
-) -> tuple[Fields, Predictions]:
+    task: Task, matrix: np.ndarray, parts: RowsByPart, protocol: Protocol, device: str
+) -> tuple[Fields, TestPredictions]:
     """Trains and tests what a task's kind asks for on vectors ``matrix``, float32 of shape (N, D)."""
 
     def features(name: str) -> np.ndarray:

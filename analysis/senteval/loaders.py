@@ -36,8 +36,8 @@ class Examples(NamedTuple):
 
 
 Files = Mapping[str, Sequence[Path]]  # by part
-Row = tuple[Any, ...]  # target, sentence or sentences
-Parse = Callable[..., Row | None]
+ParsedRow = tuple[Any, ...]  # target, sentence or sentences
+Parse = Callable[..., ParsedRow | None]
 Reader = Callable[[Files], dict[str, Examples]]
 
 TREC = {"ABBR": 0, "DESC": 1, "ENTY": 2, "HUM": 3, "LOC": 4, "NUM": 5}
@@ -55,7 +55,7 @@ def read_rows(
     encoding: str = "utf-8",
     header: int = 0,
     tokens: Callable[[str], Iterable[str]] = str.split,
-) -> list[Row]:
+) -> list[ParsedRow]:
     r"""Parses parallel files line by line; lines end in \n, \r\n or \r, and a byte order mark is removed.
 
     Args:
@@ -92,7 +92,7 @@ def toolkit_order(target: Any, *sentences: str) -> tuple[Any, ...]:
     return *map(_length, sentences), target
 
 
-def sort_rows(rows: Iterable[Row], order: Callable[..., Any] = toolkit_order) -> Examples:
+def sort_rows(rows: Iterable[ParsedRow], order: Callable[..., Any] = toolkit_order) -> Examples:
     """Sorts examples as the toolkit does before it makes folds; equal ones keep their order.
 
     Args:
@@ -128,7 +128,7 @@ def by_column(convert: Callable[[str], Any], target: int, *sentences: int, **opt
         options: as in ``read_rows``.
     """
 
-    def parse(line: str) -> Row:
+    def parse(line: str) -> ParsedRow:
         cells = line.split("\t")
         return convert(cells[target].strip()), *(cells[column] for column in sentences)
 
@@ -143,21 +143,21 @@ sts_benchmark = by_column(float, 4, 5, 6)  # 0 .. 5
 
 
 @by_line
-def sst5(line: str) -> Row:
+def sst5(line: str) -> ParsedRow:
     """Parses 0 .. 4, blank, sentence."""
     text, sentence = line.strip().split(" ", 1)
     return int(text), sentence
 
 
 @partial(by_line, encoding="latin-1")
-def trec(line: str) -> Row:
+def trec(line: str) -> ParsedRow:
     """Parses "LOC:city What is the capital of ...", with the coarse class."""
     text, question = line.strip().split(" ", 1)
     return TREC[text.partition(":")[0]], question
 
 
 @by_line
-def sts(pair: str, text: str) -> Row | None:
+def sts(pair: str, text: str) -> ParsedRow | None:
     """Parses two sentences with a tab between, and a score 0 .. 5 or blank; pairs without a score are left out."""
     first, second, *_ = pair.split("\t")
     return (float(text), first, second) if text.strip() else None
@@ -169,7 +169,7 @@ def _snli_order(target: int, premise: str, hypothesis: str) -> tuple[int, ...]:
 
 
 @partial(by_line, order=_snli_order, encoding="latin-1", tokens=ascii_tokens)
-def snli(premise: str, hypothesis: str, text: str) -> Row:
+def snli(premise: str, hypothesis: str, text: str) -> ParsedRow:
     """Parses a line of each of SNLI's files."""
     return SNLI[text], premise, hypothesis
 
@@ -185,7 +185,7 @@ def binary(files: Files) -> dict[str, Examples]:
 def probing(files: Files) -> dict[str, Examples]:
     """Reads a probing task: tr, va or te, label, sentence, by tabs; the classes are those of tr, by name."""
 
-    def parse(line: str) -> Row:
+    def parse(line: str) -> ParsedRow:
         part, text, *_, sentence = line.split("\t")
         return (PARTS[part], text), sentence
 

@@ -11,7 +11,7 @@ SEED = 1111  # seed of every fit and split, in the toolkit and in all papers tha
 
 
 @dataclass(frozen=True)
-class Classifier:
+class ClassifierSettings:
     """The toolkit's classifier of sentence vectors (``senteval/tools/classifier.py``).
 
     ``layers``, ``activation`` and ``seed`` are not the toolkit's: other probes set them.
@@ -64,8 +64,8 @@ class Protocol:
 
     name: str
     folds: int = 10
-    classifier: Classifier = Classifier()
-    probing: tuple[Classifier, ...] = ()
+    classifier: ClassifierSettings = ClassifierSettings()
+    probing: tuple[ClassifierSettings, ...] = ()
     poolings: tuple[str, ...] = ()
     lowercase: bool = False
     cosine: bool = False
@@ -82,14 +82,16 @@ PROTOCOLS = {
         Protocol("default"),
         # SentEval's README: k = 5, RMSprop, batches of 128, early-stopping patience 3.
         Protocol(
-            "prototyping", folds=5, classifier=Classifier(optimizer="rmsprop", batch=128, patience=3, epoch_size=2)
+            "prototyping",
+            folds=5,
+            classifier=ClassifierSettings(optimizer="rmsprop", batch=128, patience=3, epoch_size=2),
         ),
         # Brahma (2018), section 4: hidden layer of the probing tasks tuned on dev.
         Protocol(
             "conssent",
-            classifier=Classifier(dropout_last=True),
+            classifier=ClassifierSettings(dropout_last=True),
             probing=tuple(
-                Classifier(hidden=hidden, dropout=dropout, dropout_last=True)
+                ClassifierSettings(hidden=hidden, dropout=dropout, dropout_last=True)
                 for hidden, dropout in product((50, 100, 200), (0.0, 0.1, 0.2))
             ),
         ),

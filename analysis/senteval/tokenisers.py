@@ -107,13 +107,13 @@ def _split_stop(word: str, after: str | None) -> str:
     return f"{stem} ." if stem and stop == "." and not abbreviated else word
 
 
-def visible(raw: bytes) -> str:
+def escape_bytes(raw: bytes) -> str:
     """Converts a line of arbitrary bytes to ASCII as ``cat -v`` does."""
-    return "".join(map(_visible, raw))
+    return "".join(map(_escape_byte, raw))
 
 
 @cache
-def _visible(byte: int) -> str:
+def _escape_byte(byte: int) -> str:
     if byte >= 128:
-        return f"M-^{chr(byte - 64)}" if byte in (137, 138) else f"M-{_visible(byte - 128)}"
+        return f"M-^{chr(byte - 64)}" if byte in (137, 138) else f"M-{_escape_byte(byte - 128)}"
     return chr(byte) if 32 <= byte < 127 or byte in (9, 10) else f"^{chr(byte ^ 64)}"

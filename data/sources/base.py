@@ -79,7 +79,7 @@ class Source(ABC):
     def describe(self) -> dict[str, Any]:
         """Returns the source's entry in a model card: name, where it is from, licence (None where unknown)."""
 
-    def pinned(self) -> dict[str, Any]:
+    def pinned_settings(self) -> dict[str, Any]:
         """Returns settings that pin the text for a later run (the commit of a branch); {} if those given do."""
         return {}
 
@@ -92,7 +92,7 @@ class Source(ABC):
 
     def assign_part(self, example: Example) -> Part:
         """Returns the part of an example with normalised texts."""
-        return part_of(example.part, split_hash(example.group, example.texts[0]), self.dev_fraction)
+        return choose_part(example.part, split_hash(example.group, example.texts[0]), self.dev_fraction)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -142,7 +142,7 @@ def threshold(share: float) -> int:
     return math.floor(share * 2.0**64)
 
 
-def part_of(part: Part | None, split: int, dev_fraction: float) -> Part:
+def choose_part(part: Part | None, split: int, dev_fraction: float) -> Part:
     """Returns ``part`` if the source assigned it, else "dev" for the lowest split hashes."""
     return part or ("dev" if split < threshold(dev_fraction) else "train")
 

@@ -60,8 +60,10 @@ class Mixture(Source):
         for source, weight in self.sources.values():
             yield f"{source.name} {weight} {source.dev_fraction} {source.fingerprint}"
 
-    def pinned(self) -> dict[str, Any]:
-        pinned = {name: {**self.corpora[name], **source.pinned()} for name, (source, _) in self.sources.items()}
+    def pinned_settings(self) -> dict[str, Any]:
+        pinned = {
+            name: {**self.corpora[name], **source.pinned_settings()} for name, (source, _) in self.sources.items()
+        }
         return {"corpora": pinned}
 
     def describe(self) -> dict[str, Any]:

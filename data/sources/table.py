@@ -161,5 +161,5 @@ class Table(Source):
         where = ", ".join(filter(None, [*hub, *self._names]))
         return {"name": self.dataset or self.name, "where": where, "licence": None}
 
-    def pinned(self) -> dict[str, Any]:
+    def pinned_settings(self) -> dict[str, Any]:
         return {"revision": self.commit} if self.dataset else {}  # a branch may move

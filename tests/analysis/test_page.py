@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import page, page_sample
-from analysis.page import Example, Piece, Row, View
+from analysis.page import Piece, ShownExample, ShownRow, View
 from data.randomness import generator
 from data.views import perturbations
 from data.views.perturbations import Noise
@@ -134,8 +134,11 @@ def test_the_page_escapes_names_and_has_its_numbers_beside_it(tmp_path: Path) ->
     sample = page_sample.sample_sentences(texts, [SCRIPT])
     space = page_sample.embed_sample(RandomVectors(), sample)
     assert space.map and len(space.nearest[0]) == page_sample.NEAREST
-    rows = [Row("anchor", [Piece(f" {SCRIPT}", "moved", SCRIPT)], range(20, 30)), Row("part", [], range(9))]
-    example = Example(words(range(60)), rows, {"x": SCRIPT})
+    rows = [
+        ShownRow("anchor", [Piece(f" {SCRIPT}", "moved", SCRIPT)], range(20, 30)),
+        ShownRow("part", [], range(9)),
+    ]
+    example = ShownExample(words(range(60)), rows, {"x": SCRIPT})
     text, paths = write(
         tmp_path / "new" / "page.html",
         wide({("simcse", "x"): [10.0], (SCRIPT, "x"): [9.0]}).assign(n_pairs=80),

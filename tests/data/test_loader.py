@@ -77,7 +77,7 @@ def test_the_random_keys_of_order_and_examples_are_fixed(stream: int) -> None:
     order = generator(ORDER, 3, 1, *stream_key).permutation(INDICES)
     assert rows(batches.batch(5 + 2)) == examples(order[8:12], EXAMPLE, 3, 7)
     order = generator(FIXED, *((0, 0, stream) if stream else ())).permutation(INDICES)
-    assert rows(batches.fixed(2)[1]) == examples(order[4:8], FIXED, 2)
+    assert rows(batches.fixed_batches(2)[1]) == examples(order[4:8], FIXED, 2)
 
 
 @pytest.mark.parametrize("world", [2, 4])
@@ -98,13 +98,13 @@ def test_iterate_gives_the_batches_of_each_step_with_any_workers(workers: int) -
 @pytest.mark.parametrize("count", [5, 21])
 def test_held_out_documents_that_do_not_fill_a_batch_make_a_smaller_one(count: int) -> None:
     part = INDICES[:count]
-    batch = loader(8, part).fixed(10)[0]
+    batch = loader(8, part).fixed_batches(10)[0]
     assert len(rows(batch)) == min(8, count) and {*documents(batch)} <= {*part}
     for world in (2, 4):
-        shares = [rows(loader(8, part, rank=rank, world=world).fixed(10)[0]) for rank in range(world)]
+        shares = [rows(loader(8, part, rank=rank, world=world).fixed_batches(10)[0]) for rank in range(world)]
         assert list(chain(*shares)) == rows(batch)
     with pytest.raises(UserError):
-        loader(8, part[:3], world=4).fixed(1)
+        loader(8, part[:3], world=4).fixed_batches(1)
 
 
 def test_each_task_cycles_through_its_own_documents() -> None:
@@ -131,7 +131,7 @@ def test_contiguous_batches_hold_consecutive_documents_and_their_boundaries_move
 
 
 def test_contiguous_held_out_batches_hold_consecutive_documents() -> None:
-    batches = [documents(batch) for batch in contiguous(3).fixed(9)]
+    batches = [documents(batch) for batch in contiguous(3).fixed_batches(9)]
     runs = [INDICES[i : i + 3] for i in range(0, 21, 3)]
     assert sorted(batches) == runs != batches
     copies = contiguous(3, indices=[*np.repeat([0, 1, 2], 3), 3, 3, 4])  # of a corpus with a weight
@@ -140,7 +140,7 @@ def test_contiguous_held_out_batches_hold_consecutive_documents() -> None:
         for batch in chain(*(epoch(copies, 0), epoch(copies, 1)))
         for first, second in pairwise(batch)
     )
-    [small] = contiguous(8, indices=INDICES[:3]).fixed(2)
+    [small] = contiguous(8, indices=INDICES[:3]).fixed_batches(2)
     assert documents(small) == INDICES[:3]
 
 

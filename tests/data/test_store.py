@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from data import store as module
 from data.errors import UserError
 from data.sentences import Sentences
-from data.sources.base import Example, Part, normalise, part_of, split_hash
+from data.sources.base import Example, Part, choose_part, normalise, split_hash
 from data.store import TokenTable, duplicates, prepare
 from data.tokenizer import train_words
 from tests.data.samples import WORDS, Document, Listed, document, tokenizer
@@ -146,7 +146,7 @@ def test_parts_follow_the_split_hash_and_keep_groups_together(table: TokenTable)
     train, dev = table.select("train"), table.select("dev")
     assert sorted([*train.indices, *dev.indices]) == list(range(200))
     hashes = [split_hash(document.group, text) for document, text in zip(DOCUMENTS, TEXTS, strict=True)]
-    assert all(part_of(None, hashes[i], 0.2) == "dev" for i in dev.indices)
+    assert all(choose_part(None, hashes[i], 0.2) == "dev" for i in dev.indices)
     assert {DOCUMENTS[i].group for i in train.indices} & {DOCUMENTS[i].group for i in dev.indices} == {None}
 
 

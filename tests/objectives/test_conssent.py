@@ -15,11 +15,11 @@ from data.batch import Tokens
 from data.errors import UserError
 from data.randomness import generator
 from objectives.base import Loss
-from objectives.conssent import ConsSent, TaskName
+from objectives.conssent import ConsSent, ConsSentTask
 from tests.objectives.gradients import sample_batch
 from tests.tiny_encoder import FORMAT, TinyEncoder, documents
 
-TASKS: tuple[TaskName, ...] = ("D", "P", "I", "R", "C", "N")
+TASKS: tuple[ConsSentTask, ...] = ("D", "P", "I", "R", "C", "N")
 SINGLE, PAIRS = TASKS[:4], TASKS[4:]
 BATCH = 8
 

@@ -24,14 +24,14 @@ from analysis.senteval.classifiers.training import (
     shared_permutations,
     train,
 )
-from analysis.senteval.protocols import SEED, SNLI_EPOCH_SIZE, SNLI_L2, SNLI_MAX_EPOCH, Classifier
+from analysis.senteval.protocols import SEED, SNLI_EPOCH_SIZE, SNLI_L2, SNLI_MAX_EPOCH, ClassifierSettings
 from analysis.senteval.scores import correlation
 
 SCORES = 5
-RELATEDNESS = Classifier(patience=3, epoch_size=50, max_epoch=1000)
+RELATEDNESS = ClassifierSettings(patience=3, epoch_size=50, max_epoch=1000)
 
 
-class Pairs(NamedTuple):
+class PairRows(NamedTuple):
     """n pairs of sentences.
 
     Attributes:
@@ -46,10 +46,10 @@ class Pairs(NamedTuple):
 
 def snli(
     vectors: np.ndarray,
-    train_pairs: Pairs,
-    dev: Pairs,
-    test: Pairs,
-    classifier: Classifier,
+    train_pairs: PairRows,
+    dev: PairRows,
+    test: PairRows,
+    classifier: ClassifierSettings,
     *,
     device: str = "cpu",
 ) -> Outcome:

@@ -19,11 +19,11 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from analysis.senteval.classifiers.training import Fits, fit_many
-from analysis.senteval.protocols import SEED, Classifier
+from analysis.senteval.protocols import SEED, ClassifierSettings
 from data.errors import UserError
 
 L2 = (1.0, 0.1, 0.01, 0.001)  # ties on dev go to the strongest
-MLP = Classifier(activation="relu", dropout_last=True, batch=128)
+MLP = ClassifierSettings(activation="relu", dropout_last=True, batch=128)
 LEAST_UPDATES = 50  # of an MLP between two dev evaluations: an epoch of 1,000 examples is 8
 DEV_EVALUATIONS = 30  # of an MLP, at most
 ROWS = 2048  # standardised at a time
@@ -72,8 +72,8 @@ def linear_probe(
         UserError: if there is no dev example and ``updates`` is None.
     """
     if updates is None:
-        return _fit(examples, Fits(examples.train, examples.dev, l2), Classifier(), device)
-    classifier = _schedule(Classifier(), updates, examples, 1)
+        return _fit(examples, Fits(examples.train, examples.dev, l2), ClassifierSettings(), device)
+    classifier = _schedule(ClassifierSettings(), updates, examples, 1)
     return _fit(examples, Fits(examples.train, examples.train, l2), classifier, device)
 
 
@@ -95,13 +95,15 @@ def mlp_probe(
     return _fit(examples, Fits(examples.train, examples.dev, [0.0]), classifier, device)
 
 
-def _schedule(classifier: Classifier, updates: int, examples: ProbeData, evaluations: int) -> Classifier:
+def _schedule(
+    classifier: ClassifierSettings, updates: int, examples: ProbeData, evaluations: int
+) -> ClassifierSettings:
     """Sets the epochs between dev evaluations, with at least ``updates`` updates, and the number of these."""
     epochs = math.ceil(updates / math.ceil(len(examples.train) / classifier.batch))
     return replace(classifier, epoch_size=epochs, max_epoch=evaluations * epochs - 1)
 
 
-def _fit(examples: ProbeData, fits: Fits, classifier: Classifier, device: str) -> np.ndarray:
+def _fit(examples: ProbeData, fits: Fits, classifier: ClassifierSettings, device: str) -> np.ndarray:
     """Fits classifiers; returns the classes that the first that is best on dev predicts, of shape (n_test,)."""
     if not len(fits.dev):  # type: ignore[arg-type]
         raise UserError("no dev example")

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import linear, relu
 
 from analysis.senteval.captions import CAPTIONS
-from analysis.senteval.classifiers.pairs import Pairs
+from analysis.senteval.classifiers.pairs import PairRows
 from analysis.senteval.classifiers.training import initial_layers
 from analysis.senteval.protocols import SEED
 
@@ -25,7 +25,7 @@ SPLIT_IMAGES, SPLITS = 1000, 5
 
 
 def retrieval(
-    vectors: np.ndarray, train: Pairs, dev: Pairs, test: Pairs, *, device: str = "cpu"
+    vectors: np.ndarray, train: PairRows, dev: PairRows, test: PairRows, *, device: str = "cpu"
 ) -> tuple[float, np.ndarray]:
     """Trains both maps with the toolkit's seeds, negatives, batches and early stopping.
 
@@ -66,7 +66,7 @@ def project(maps: list[Tensor], *rows: Any) -> list[Tensor]:
 
 
 @torch.no_grad()
-def evaluate_splits(maps: list[Tensor], vectors: np.ndarray, examples: Pairs) -> np.ndarray:
+def evaluate_splits(maps: list[Tensor], vectors: np.ndarray, examples: PairRows) -> np.ndarray:
     """Computes the means over the splits of up to 1,000 images each; images that fill no split are left out.
 
     Returns:

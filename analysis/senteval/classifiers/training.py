@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from analysis.senteval.classifiers import kernels
-from analysis.senteval.protocols import Classifier
+from analysis.senteval.protocols import ClassifierSettings
 
 ACTIVATIONS = {"sigmoid": torch.sigmoid, "relu": torch.relu}
 DEV_SHARE = 0.05  # of the training rows, if there is no dev set
@@ -83,7 +83,7 @@ class PairFeatures:
         return np.concatenate([u, v, u * v, np.abs(u - v)], axis=1)
 
 
-Features = np.ndarray | PairFeatures
+FeatureMatrix = np.ndarray | PairFeatures
 
 
 class Fitted(NamedTuple):
@@ -99,7 +99,7 @@ class Fitted(NamedTuple):
     layers: Layers
     activation: str = "sigmoid"
 
-    def probabilities(self, features: Features) -> np.ndarray:
+    def probabilities(self, features: FeatureMatrix) -> np.ndarray:
         """Computes the probabilities of the classes, float32 of shape (m, C), for features of shape (m, D)."""
         parts = []
         for begin in range(0, features.shape[0], ROWS):
@@ -113,11 +113,11 @@ class Fitted(NamedTuple):
 
 
 def fit_many(
-    features: Features,
+    features: FeatureMatrix,
     labels: np.ndarray,
     fits: Sequence[Fits],
     classes: int,
-    classifier: Classifier,
+    classifier: ClassifierSettings,
     *,
     device: str = "cpu",
 ) -> list[list[Fitted]]:
@@ -231,7 +231,7 @@ class ClassifierGroup:
     targets: np.ndarray
     fits: Fits
     start: Start
-    classifier: Classifier
+    classifier: ClassifierSettings
     device: str = "cpu"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from analysis.senteval.protocols import Classifier
+from analysis.senteval.protocols import ClassifierSettings
 
 
 class PlainNetwork(NamedTuple):
@@ -42,7 +42,7 @@ def plain_fit(
     dev: np.ndarray | None,
     l2: float,
     classes: int,
-    classifier: Classifier,
+    classifier: ClassifierSettings,
 ) -> PlainNetwork:
     """Fits one classifier on rows of one matrix, as ``plain_network`` does."""
     held_out = None if dev is None else (features[dev], labels[dev])
@@ -55,7 +55,7 @@ def plain_network(
     dev: tuple[np.ndarray, np.ndarray] | None,
     l2: float,
     classes: int,
-    classifier: Classifier,
+    classifier: ClassifierSettings,
 ) -> PlainNetwork:
     """Fits one classifier with its seed; without ``dev``, 5 % of ``train`` are held out as dev set."""
     random = np.random.RandomState(classifier.seed)
@@ -83,7 +83,7 @@ def plain_training(
     y: Tensor,
     score: Callable[[], float],
     l2: float,
-    classifier: Classifier,
+    classifier: ClassifierSettings,
     random: np.random.RandomState,
 ) -> float:
     """The toolkit's loop: keeps the weights with the best dev score, and returns that score."""
@@ -109,7 +109,7 @@ def plain_training(
     return best
 
 
-def _model(inputs: int, classes: int, classifier: Classifier) -> nn.Sequential:
+def _model(inputs: int, classes: int, classifier: ClassifierSettings) -> nn.Sequential:
     if not classifier.hidden:
         return nn.Sequential(nn.Linear(inputs, classes))
     model = nn.Sequential()

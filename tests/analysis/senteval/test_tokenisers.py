@@ -1,4 +1,4 @@
-"""Both tokenisers and ``visible`` against sed, perl and cat, and against the toolkit's own files."""
+"""Both tokenisers and ``escape_bytes`` against sed, perl and cat, and against the toolkit's own files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from analysis.senteval.tokenisers import moses, penn, visible
+from analysis.senteval.tokenisers import escape_bytes, moses, penn
 from tests.real_data import suite_data
 
 # Line, output of `sed -f tokenizer.sed` (GNU sed 4.9) and of `tokenizer.perl -l en -no-escape` (perl 5.36).
@@ -72,9 +72,9 @@ def test_blank_lines_are_tokenised_to_nothing() -> None:
 
 
 def test_visible_shows_control_and_high_bytes() -> None:
-    assert visible(b"a\tb~") == "a\tb~"
-    assert visible(b"clich\xe9s \x00\r\x7f\x85\x89\x8a\xa0\xff") == "clichM-is ^@^M^?M-^EM-^IM-^JM- M-^?"
-    assert all(visible(bytes([byte])).isascii() for byte in range(256))
+    assert escape_bytes(b"a\tb~") == "a\tb~"
+    assert escape_bytes(b"clich\xe9s \x00\r\x7f\x85\x89\x8a\xa0\xff") == "clichM-is ^@^M^?M-^EM-^IM-^JM- M-^?"
+    assert all(escape_bytes(bytes([byte])).isascii() for byte in range(256))
 
 
 @pytest.mark.skipif(shutil.which("cat") is None, reason="no cat")
@@ -83,7 +83,7 @@ def test_visible_equals_cat_v() -> None:
     shown = subprocess.run(["cat", "-v"], input=raw, capture_output=True, check=False)
     if shown.returncode:
         pytest.skip("cat has no -v")
-    assert shown.stdout.decode() == visible(raw)
+    assert shown.stdout.decode() == escape_bytes(raw)
 
 
 def joined(line: str) -> str:

@@ -52,7 +52,7 @@ def test_hub_corpora_are_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Text, "commit", "abc")
     news, notes = {"kind": "hub", "dataset": "some/news"}, {"path": __file__}
     mixture = Mixture(corpora={"news": news, "notes": notes})
-    assert mixture.pinned() == {"corpora": {"news": news | {"revision": "abc"}, "notes": notes}}
+    assert mixture.pinned_settings() == {"corpora": {"news": news | {"revision": "abc"}, "notes": notes}}
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from torch import nn
 
 import encoders
 from analysis.senteval.classifiers import training
-from analysis.senteval.classifiers.pairs import Pairs, relatedness, snli, two_point
+from analysis.senteval.classifiers.pairs import PairRows, relatedness, snli, two_point
 from analysis.senteval.classifiers.selection import Labelled
-from analysis.senteval.protocols import PROTOCOLS, Classifier
+from analysis.senteval.protocols import PROTOCOLS, ClassifierSettings
 from analysis.senteval.scores import accuracy
 from analysis.senteval.scores import relatedness as relatedness_scores
 from analysis.senteval.tasks import TASKS
@@ -30,20 +30,20 @@ from tests.real_data import suite_data
 WIDTH = 7
 
 
-def pairs() -> tuple[np.ndarray, tuple[Pairs, Pairs, Pairs]]:
+def pairs() -> tuple[np.ndarray, tuple[PairRows, PairRows, PairRows]]:
     """Vectors of 80 sentences, and three splits; the class depends on the distance of the pair's vectors."""
     random = np.random.default_rng(0)
     vectors = random.standard_normal((80, WIDTH)).astype(np.float32)
 
-    def split(size: int) -> Pairs:
+    def split(size: int) -> PairRows:
         first, second = random.integers(80, size=(2, size))
         distance = np.abs(vectors[first] - vectors[second]).mean(axis=1) + 0.1 * random.standard_normal(size)
-        return Pairs(first, second, np.digitize(distance, [0.9, 1.3]))
+        return PairRows(first, second, np.digitize(distance, [0.9, 1.3]))
 
     return vectors, (split(300), split(70), split(90))
 
 
-def features(vectors: np.ndarray, part: Pairs) -> np.ndarray:
+def features(vectors: np.ndarray, part: PairRows) -> np.ndarray:
     u, v = vectors[part.first], vectors[part.second]
     return np.hstack([u, v, u * v, np.abs(u - v)])
 
@@ -51,12 +51,12 @@ def features(vectors: np.ndarray, part: Pairs) -> np.ndarray:
 @pytest.mark.parametrize(
     "classifier",
     [
-        pytest.param(Classifier(), id="default"),
+        pytest.param(ClassifierSettings(), id="default"),
         pytest.param(PROTOCOLS["prototyping"].classifier, id="prototyping"),
-        pytest.param(Classifier(hidden=5, dropout=0.2, batch=50), id="hidden layer"),
+        pytest.param(ClassifierSettings(hidden=5, dropout=0.2, batch=50), id="hidden layer"),
     ],
 )
-def test_snli_equals_a_plain_program(classifier: Classifier) -> None:
+def test_snli_equals_a_plain_program(classifier: ClassifierSettings) -> None:
     vectors, splits = pairs()
     train, dev, test = ((features(vectors, part), part.labels) for part in splits)
     expectation = plain_network(train, dev, 1e-9, 3, replace(classifier, max_epoch=15, epoch_size=1))
@@ -70,9 +70,9 @@ def test_snli_equals_a_plain_program(classifier: Classifier) -> None:
 def test_features_are_built_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors, splits = pairs()
     np.save(tmp_path / "vectors.npy", vectors)
-    expectation = snli(vectors, *splits, Classifier(patience=0))
+    expectation = snli(vectors, *splits, ClassifierSettings(patience=0))
     monkeypatch.setattr(training, "PART", 1)  # a batch at a time
-    outcome = snli(np.load(tmp_path / "vectors.npy", mmap_mode="r"), *splits, Classifier(patience=0))
+    outcome = snli(np.load(tmp_path / "vectors.npy", mmap_mode="r"), *splits, ClassifierSettings(patience=0))
     np.testing.assert_array_equal(outcome.probabilities, expectation.probabilities)
 
 
@@ -112,7 +112,7 @@ def plain_relatedness(train: Labelled, dev: Labelled, test: Labelled) -> tuple[f
         return stats.pearsonr(expectation(dev[0]), dev[1])[0]
 
     x, y = torch.from_numpy(train[0]), torch.from_numpy(toolkit_targets(train[1]))
-    loop, random = Classifier(patience=3, epoch_size=50, max_epoch=1000), np.random.RandomState(1111)
+    loop, random = ClassifierSettings(patience=3, epoch_size=50, max_epoch=1000), np.random.RandomState(1111)
     return plain_training(model, nn.MSELoss(), x, y, pearson, 0.0, loop, random), expectation(test[0])
 
 

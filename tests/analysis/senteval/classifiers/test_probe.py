@@ -9,7 +9,7 @@ import torch
 from analysis.senteval.classifiers import probe
 from analysis.senteval.classifiers.probe import ProbeData, linear_probe, mlp_probe
 from analysis.senteval.classifiers.training import Fits, fit_many
-from analysis.senteval.protocols import Classifier
+from analysis.senteval.protocols import ClassifierSettings
 
 
 def blobs(spread: float = 0.3, train: int = 200, dev: int = 100, test: int = 100) -> ProbeData:
@@ -67,7 +67,7 @@ def test_without_early_stopping_the_fit_is_near_the_minimum_of_its_loss() -> Non
 def test_dev_chooses_the_l2(monkeypatch: pytest.MonkeyPatch) -> None:
     examples, l2 = blobs(2.0, train=60, dev=200), [1.0, 1e-3]
     [fitted] = fit_many(
-        examples.features, examples.labels, [Fits(examples.train, examples.dev, l2)], 3, Classifier()
+        examples.features, examples.labels, [Fits(examples.train, examples.dev, l2)], 3, ClassifierSettings()
     )
     best = max(fitted, key=lambda fit: fit.dev_accuracy)  # the first of equal ones
     expected = best.probabilities(examples.features[examples.test]).argmax(axis=1)

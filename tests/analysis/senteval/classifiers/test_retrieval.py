@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from analysis.senteval.classifiers import retrieval as module
-from analysis.senteval.classifiers.pairs import Pairs
+from analysis.senteval.classifiers.pairs import PairRows
 from analysis.senteval.classifiers.retrieval import (
     batches,
     both_ranks,
@@ -34,7 +34,7 @@ def captioned(*images: int, noise: float = 0.5, width: int = 6) -> tuple[Any, ..
         vectors = features.repeat(5, axis=0) @ to_text + noise * random.standard_normal((5 * count, width + 2))
         rows = end + random.permutation(5 * count)
         shuffled[rows], end = vectors, end + 5 * count
-        parts.append(Pairs(rows, NO_ROWS, features))
+        parts.append(PairRows(rows, NO_ROWS, features))
     return shuffled, *parts
 
 
@@ -60,7 +60,7 @@ def naive_loss(images: Tensor, captions: Tensor, other_images: Tensor, other_cap
 
 
 def plain_training(
-    vectors: np.ndarray, train: Pairs, dev: Pairs, epochs: int
+    vectors: np.ndarray, train: PairRows, dev: PairRows, epochs: int
 ) -> tuple[list[float], nn.Linear, nn.Linear]:
     """The toolkit's training: each caption has its own copy of the image, and negatives are drawn from lists."""
     random = np.random.RandomState(1111)
@@ -171,7 +171,7 @@ def test_images_are_evaluated_in_splits_of_a_thousand(
     maps, _ = initial_layers([(2, 20), (4, 20)], 1)
     each = [
         evaluate_splits(
-            maps, vectors, Pairs(part.first[5 * begin :][: 5 * size], NO_ROWS, part.labels[begin:][:size])
+            maps, vectors, PairRows(part.first[5 * begin :][: 5 * size], NO_ROWS, part.labels[begin:][:size])
         )
         for begin in range(0, splits * size, size)
     ]

@@ -14,7 +14,7 @@ from analysis.senteval.classifiers import selection
 from analysis.senteval.classifiers.selection import kfold, nested, split
 from analysis.senteval.classifiers.training import Fitted
 from analysis.senteval.loaders import Examples
-from analysis.senteval.protocols import L2, PROTOCOLS, Classifier, Protocol
+from analysis.senteval.protocols import L2, PROTOCOLS, ClassifierSettings, Protocol
 from analysis.senteval.scores import accuracy
 from analysis.senteval.tasks import find
 from tests.analysis.senteval.classifiers.test_training import QUICK, labelled_features
@@ -22,7 +22,7 @@ from tests.analysis.senteval.plain_network import PlainNetwork, plain_fit, plain
 from tests.real_data import suite_data
 
 SHORT = replace(
-    PROTOCOLS["default"], folds=3, classifier=Classifier(batch=16, epoch_size=2, max_epoch=15, patience=2)
+    PROTOCOLS["default"], folds=3, classifier=ClassifierSettings(batch=16, epoch_size=2, max_epoch=15, patience=2)
 )
 
 

@@ -12,13 +12,13 @@ import torch
 
 from analysis.senteval.classifiers import training
 from analysis.senteval.classifiers.training import Fits, Fitted, Networks, fit_many
-from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
+from analysis.senteval.protocols import L2, PROTOCOLS, ClassifierSettings
 from tests.analysis.senteval.plain_network import PlainNetwork, plain_fit
 
 ADAM = replace(PROTOCOLS["default"].classifier, max_epoch=60)
 RMSPROP = PROTOCOLS["prototyping"].classifier
-SMALL = Classifier(batch=7, epoch_size=2, max_epoch=9)  # stops by max_epoch, after 10 epochs
-QUICK = Classifier(hidden=6, batch=16, patience=2, epoch_size=2, max_epoch=24)
+SMALL = ClassifierSettings(batch=7, epoch_size=2, max_epoch=9)  # stops by max_epoch, after 10 epochs
+QUICK = ClassifierSettings(hidden=6, batch=16, patience=2, epoch_size=2, max_epoch=24)
 
 
 def labelled_features(classes: int, n: int = 210, width: int = 20) -> tuple[np.ndarray, np.ndarray]:
@@ -41,7 +41,7 @@ def uneven_fits() -> tuple[Fits, ...]:
 
 
 @cache
-def plain_fits(classes: int, classifier: Classifier, width: int = 20) -> list[PlainNetwork]:
+def plain_fits(classes: int, classifier: ClassifierSettings, width: int = 20) -> list[PlainNetwork]:
     return [
         plain_fit(*labelled_features(classes, width=width), fits.train, fits.dev, float(l2), classes, classifier)
         for fits in uneven_fits()
@@ -66,7 +66,7 @@ def require_equal(fitted: list[list[Fitted]], plain: list[PlainNetwork], feature
 @pytest.mark.parametrize("classifier", [ADAM, RMSPROP, SMALL], ids=["Adam", "RMSprop", "few epochs"])
 @pytest.mark.parametrize(("classes", "width"), [(2, 33), (3, 20), (7, 1)])
 def test_every_regression_equals_the_plain_programs(
-    device: str, classifier: Classifier, classes: int, width: int, monkeypatch: pytest.MonkeyPatch
+    device: str, classifier: ClassifierSettings, classes: int, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if device == "torch":  # as on a GPU with many classes
         monkeypatch.setattr(training, "Regressions", Networks)
