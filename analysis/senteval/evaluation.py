@@ -89,11 +89,11 @@ def evaluate(
         if protocol not in PROTOCOLS:
             raise UserError(f"must be one of {', '.join(PROTOCOLS)}", key=f"protocol={protocol}")
         protocol = PROTOCOLS[protocol]
-    given = encode if isinstance(encode, Mapping) else {None: encode}
+    by_pooling = encode if isinstance(encode, Mapping) else {None: encode}
     poolings = protocol.poolings or (None,)
-    if {*given} != {*poolings}:
+    if {*by_pooling} != {*poolings}:
         raise UserError("needs an encoder for each of its poolings", key=f"protocol={protocol.name}")
-    encoders = [given[pooling] for pooling in poolings]
+    encoders = [by_pooling[pooling] for pooling in poolings]
     if isinstance(encode, str):
         raise UserError("must be a function or have a method encode", key="encode")
     name = str(name or getattr(encode, "__name__", type(encode).__name__))
