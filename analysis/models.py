@@ -17,7 +17,7 @@ from analysis.senteval.vectors import CHUNK, CheckedEncoder, Vectors, embed
 from data.display import bar
 from data.errors import UserError, reading
 from data.files import read_yaml
-from data.ranges import Count, SizeOrZero
+from data.ranges import Count, ExpandedPath, SizeOrZero
 from data.sources.base import Source
 from data.sources.reading import stripped_lines
 from data.vectors import WordVectors
@@ -188,7 +188,7 @@ def resolve_device(device: str | None) -> str:
     return device if device not in (None, "auto") else "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def export_encoder(*, model: str, out: str, **options: Unpack[ModelOptions]) -> None:
+def export_encoder(*, model: str, out: ExpandedPath, **options: Unpack[ModelOptions]) -> None:
     """Writes an encoder as a folder that this suite opens, and sentence-transformers if it has its form.
 
     Args:

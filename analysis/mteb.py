@@ -18,6 +18,7 @@ import numpy as np
 from analysis.models import Model
 from analysis.reports import ReportOptions
 from data.errors import UserError, reading
+from data.ranges import ExpandedPath
 
 with reading("package (pip install -c requirements/constraints.txt -e '.[mteb]')", "mteb"):
     import mteb
@@ -62,7 +63,7 @@ def evaluate_mteb(
     *,
     tasks: Sequence[str] = (),
     benchmark: str | None = None,
-    folder: str = "evaluations/mteb",
+    folder: ExpandedPath = "evaluations/mteb",
     **options: Unpack[ReportOptions],
 ) -> dict[str, float]:
     """Computes scores on tasks of MTEB; a task that fails, for the reason that mteb prints, has none.
@@ -85,7 +86,7 @@ def evaluate_mteb(
     with reading("task or benchmark of mteb", benchmark or ", ".join(tasks)):
         chosen = [*(mteb.get_benchmark(benchmark).tasks if benchmark else mteb.get_tasks(tasks))]
     with reading("folder of mteb's results", folder):
-        cache = mteb.ResultCache(Path(folder).expanduser())
+        cache = mteb.ResultCache(Path(folder))
         results = mteb.evaluate(MTEBEncoder(model), chosen, cache=cache, co2_tracker=False, raise_error=False)
         finished = results.select_tasks(chosen).task_results
     scores = {task.metadata.name: math.nan for task in chosen}

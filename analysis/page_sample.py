@@ -11,7 +11,7 @@ from analysis import plots
 from analysis.neighbours import neighbours
 from analysis.projection_map import place_sentences, scatter
 from analysis.quick import SENTENCE_WORDS
-from data.sentences import split_sentences
+from data.sentences import splitter
 
 SENTENCES, SEARCHED, QUERIES, NEAREST = 500, 2000, 5, 3
 LEAST_MAPPED = 20  # sentences
@@ -48,7 +48,7 @@ def sample_sentences(texts: Sequence[str], queries: Sequence[str] | None = None)
         texts: documents in random order.
         queries: sentences to search with; None selects sentences of several documents.
     """
-    words = pd.Series(texts).map(lambda text: split_sentences([text])).explode().str.split()
+    words = pd.Series(texts).map(splitter(texts)).explode().str.split()
     sentences = words[words.str.len().isin(SENTENCE_WORDS)].str.join(" ").drop_duplicates()
     largest = sentences.groupby(level=0).size().nlargest(DOCUMENTS).index
     mapped = sentences.loc[largest].groupby(level=0).head(SENTENCES // DOCUMENTS)

@@ -27,7 +27,8 @@ from analysis import plots
 from analysis.geometry import normalise
 from analysis.models import Model
 from analysis.reports import ReportOptions, read_columns
-from data.ranges import Count, Seed
+from data.errors import UserError
+from data.ranges import AtLeast2, ExpandedPath, Seed
 
 COLUMNS = {"label": str, "text": str}
 PERPLEXITY = 30.0
@@ -61,10 +62,15 @@ def place_sentences(
 
     Returns:
         The map, of shape (n, 2), and the percentages of ``evaluate_map``.
+
+    Raises:
+        UserError: if there are fewer than two.
     """
     from sklearn.decomposition import PCA  # late: takes seconds, and commands check arguments first
     from sklearn.manifold import TSNE
 
+    if len(vectors) < 2:
+        raise UserError("fewer than two sentences", key="data")
     vectors = normalise(vectors)
     points = PCA(min(COMPONENTS, *vectors.shape), random_state=seed).fit_transform(vectors)
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 4)
@@ -109,10 +115,10 @@ def scatter(axes: Axes, points: np.ndarray, labels: Sequence[str]) -> None:
 def evaluate_map(
     model: Model,
     *,
-    data: str,
-    sample: Count = 2000,
+    data: ExpandedPath,
+    sample: AtLeast2 = 2000,
     seed: Seed = 0,
-    folder: str = "maps",
+    folder: ExpandedPath = "maps",
     **options: Unpack[ReportOptions],
 ) -> dict[str, float]:
     """Draws a map of labelled sentences, and computes how often neighbours have the same label.
@@ -132,7 +138,7 @@ def evaluate_map(
     Raises:
         UserError: if the data cannot be read, or a picture cannot be written.
     """
-    path = Path(data).expanduser()
+    path = Path(data)
     sentences = take_sample(read_labelled(path), sample, seed)
     labels = sentences["label"].tolist()
     points, scores = place_sentences(model.rows(sentences["text"].tolist()), labels, seed=seed)
@@ -141,5 +147,5 @@ def evaluate_map(
         figure = plots.new_figure(name, f"{len(points):,} sentences", 5.0)  # inches
         scatter(figure.subplots(), points, labels)
     frame = pd.DataFrame({"label": labels, "x": points[:, 0], "y": points[:, 1]})
-    plots.save(figure, Path(folder).expanduser() / re.sub(r"[^\w.+-]+", "_", name), frame)
+    plots.save(figure, Path(folder) / re.sub(r"[^\w.+-]+", "_", name), frame)
     return scores

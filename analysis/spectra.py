@@ -17,6 +17,7 @@ from analysis.geometry import MIN_SENTENCES, measure_geometry, variance_shares
 from analysis.models import Model
 from analysis.reports import ReportOptions, make_command
 from data.errors import UserError
+from data.ranges import ExpandedPath
 from data.sources.pydocs import Pydocs
 from data.sources.reading import lines
 
@@ -24,7 +25,7 @@ LEAST = 1e-6  # share of the variance that is drawn
 
 
 def draw_spectra(
-    *, data: str | None = None, out: str = "geometry", **options: Unpack[ReportOptions]
+    *, data: str | None = None, out: ExpandedPath = "geometry", **options: Unpack[ReportOptions]
 ) -> pd.DataFrame:
     """Draws the spectra of several models in one picture, and tabulates their geometry.
 
@@ -70,5 +71,5 @@ def draw_spectra(
             style=[*plots.DASHES],
             ylabel="share of the variance",
         )
-    print(*plots.save(figure, Path(out).expanduser(), frame.reset_index()))
+    print(*plots.save(figure, Path(out), frame.reset_index()))
     return table

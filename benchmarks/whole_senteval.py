@@ -2,8 +2,8 @@
 
     python benchmarks/whole_senteval.py [--data SENTEVAL] [--folder FOLDER] [--device cpu|cuda] [--share S] ...
 
-Where SENTEVAL (SUITE_DATA's senteval by default) lacks text, it is made up from the words of the real text: SNLI's
-training pairs, the probing tasks, and the captions, whose images are sums of two of 200 random vectors and noise.
+SNLI's training pairs, the probing tasks (with the classes in ``--probing``) and the captions are made up from the
+words of SENTEVAL's text (by default SUITE_DATA's); images are sums of two of 200 random vectors and noise.
 Runs ``evaluate.py`` (in bf16 on a GPU) and prints the seconds of each task and of the whole program. The files go
 into FOLDER: 2 GB and 9 GB of vectors. --share 0.002 --layers 1 tests the script on a CPU within minutes.
 """
@@ -50,7 +50,7 @@ def write(path: Path, lines: list[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def make_data(real: Path, out: Path, share: float) -> list[str]:
+def make_data(real: Path, probing: Path, out: Path, share: float) -> list[str]:
     """Writes a SentEval folder; the tasks that are not made up are copied. Returns some of the text."""
     premises, hypotheses = (
         [line for part in ("train", "dev", "test") for line in (real / f"downstream/SNLI/{name}.{part}").open()]
@@ -69,7 +69,7 @@ def make_data(real: Path, out: Path, share: float) -> list[str]:
     labels = ["entailment", "neutral", "contradiction"]
     write(out / "downstream/SNLI/labels.train", rng.choice(labels, count).tolist())
     for task in (task for task in TASKS.values() if task.group == "probing"):
-        rows = [line.rstrip("\n").split("\t") for line in (real / "probing_rebuilt" / task.files[0]).open()]
+        rows = [line.rstrip("\n").split("\t") for line in (probing / task.files[0]).open()]
         classes = sorted({label for _, label, _ in rows})
         named = task.name == "WordContent"  # by a word of the sentence
         if named:
@@ -98,6 +98,7 @@ def main() -> None:
     parser = harness.make_parser(__doc__, device="cpu")
     default = Path(os.environ["SUITE_DATA"]) / "senteval" if "SUITE_DATA" in os.environ else None
     parser.add_argument("--data", type=Path, default=default, required=default is None)
+    parser.add_argument("--probing", type=Path, help="by default SENTEVAL's folder probing")
     parser.add_argument("--folder", type=Path, default=Path("whole_senteval"), help="a new folder")
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--layers", type=int, default=12)
@@ -105,7 +106,8 @@ def main() -> None:
     device = options.device
 
     folder = options.folder.resolve()
-    texts = make_data(options.data.expanduser(), folder, options.share)
+    real = options.data.expanduser()
+    texts = make_data(real, options.probing or real / "probing", folder, options.share)
     torch.manual_seed(0)
     shape = harness.roberta_shape(options.layers, 768)
     encoder = Transformer(weights="random", shape=shape, tokenizer=train_bpe(texts, vocab_size=40_000))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
+import torch
+from torch import Tensor
+
+from data.batch import Tokens, to_device
 
 
 def length_groups(lengths: np.ndarray, groups: int, min_saving: int = 0) -> list[np.ndarray]:
@@ -47,6 +52,25 @@ def length_groups(lengths: np.ndarray, groups: int, min_saving: int = 0) -> list
             borders.insert(0, int(cut[borders[0] - 1]))
     borders.insert(0, 0)
     return [order[ends[a] : ends[b]] for a, b in pairwise(borders)]
+
+
+def run_in_groups(
+    run: Callable[[Tokens], tuple[Tensor, ...]], tokens: Tokens, groups: list[np.ndarray]
+) -> tuple[Tensor, ...]:
+    """Calls ``run`` for each of ``groups``, numbers of rows of ``tokens``.
+
+    Args:
+        run: returns vectors of its rows, of shape (b, D), and perhaps further results, scalars.
+        tokens: B rows.
+        groups: arrays that together hold each row once.
+
+    Returns:
+        The vectors, of shape (B, D), in the order of ``tokens``, and the sums of the further results.
+    """
+    results = [run(tokens.rows(torch.from_numpy(rows))) for rows in groups]
+    vectors, *scalars = zip(*results, strict=True)
+    original = to_device(torch.from_numpy(np.argsort(np.concatenate(groups))), tokens.ids.device)
+    return torch.cat(vectors)[original], *(torch.stack(values).sum() for values in scalars)
 
 
 def length_chunks(lengths: np.ndarray, tokens: int) -> list[np.ndarray]:

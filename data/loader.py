@@ -81,12 +81,14 @@ class MultiTaskLoader(Batches):
 
     Args:
         loaders: by the name of their task, each with a different ``stream``.
-        task_at: returns the name of the task of micro-batch ``step``, a pure function.
+        task_at: returns the name of the task of a micro-batch, by its step and a seed.
+        seed: of the micro-batches; expectations have one of their own.
     """
 
-    def __init__(self, loaders: Mapping[str, Loader], task_at: Callable[[int], str]) -> None:
+    def __init__(self, loaders: Mapping[str, Loader], task_at: Callable[[int, int], str], seed: int) -> None:
         self.loaders = loaders
         self.task_at = task_at
+        self.seed = seed
         self._counts = dict.fromkeys(loaders, 0)
         self._batches: list[tuple[str, int]] = []  # of each micro-batch: its task, and its number within that task
 
@@ -97,7 +99,7 @@ class MultiTaskLoader(Batches):
 
     def batch(self, step: int) -> Batch:
         while len(self._batches) <= step:
-            name = self.task_at(len(self._batches))
+            name = self.task_at(len(self._batches), self.seed)
             self._batches.append((name, self._counts[name]))
             self._counts[name] += 1
         name, number = self._batches[step]
@@ -108,7 +110,7 @@ class MultiTaskLoader(Batches):
 
     def expectation(self, measure: Callable[[Batch], float], n_batches: int) -> float:
         """Averages the loaders' means, weighted by their share of the micro-batches."""
-        steps = Counter(map(self.task_at, range(COUNTED_STEPS)))
+        steps = Counter(self.task_at(step, 0) for step in range(COUNTED_STEPS))
         means = [count * self.loaders[name].expectation(measure, n_batches) for name, count in steps.items()]
         return sum(means) / COUNTED_STEPS
 

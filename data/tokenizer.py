@@ -47,7 +47,7 @@ _CLEAN = [normalizers.Replace("’", "'"), normalizers.Replace(Regex(PARTED_NOT)
 _SPLIT = pre_tokenizers.Split(Regex(WORDS), behavior="removed", invert=True)
 
 
-def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -> PreTrainedTokenizerFast:
+def train_bpe(texts: Iterable[str], *, vocab_size: int) -> PreTrainedTokenizerFast:
     """Trains a byte-level BPE tokenizer on the first 20 MB of ``texts``; the same texts give the same tokenizer.
 
     A text gets a leading blank, so that a word has one id wherever it stands.
@@ -55,7 +55,6 @@ def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -
     Args:
         texts: normalised texts.
         vocab_size: number of ids, special tokens and the 256 bytes included (``BytePairs``).
-        max_length: positions of the encoder that it is for, special tokens included.
     """
     mask = AddedToken(MASK, lstrip=True, special=True)
     tokenizer = Tokenizer(models.BPE())
@@ -71,7 +70,7 @@ def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -
     tokenizer.train_from_iterator(_sample(texts), trainer)
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", END), ("<s>", START), add_prefix_space=True)
     ends = {"cls_token": SPECIAL["bos_token"], "sep_token": SPECIAL["eos_token"]}
-    return _fast(tokenizer, max_length, mask_token=mask, add_prefix_space=True, **ends)
+    return _fast(tokenizer, mask_token=mask, add_prefix_space=True, **ends)
 
 
 def train_words(
@@ -81,7 +80,6 @@ def train_words(
     min_count: int,
     lowercase: bool = False,
     symbols: bool = False,
-    max_length: int,
 ) -> PreTrainedTokenizerFast:
     """Counts the words of all ``texts`` and makes a tokenizer of the frequent ones.
 
@@ -97,7 +95,6 @@ def train_words(
         min_count: occurrences that a word needs.
         lowercase: whether words that differ only in case are one.
         symbols: whether only blanks separate words, for texts that are not prose ("(NP XX )NP", in trees).
-        max_length: tokens of a sentence that the encoder reads.
 
     Raises:
         UserError: if no word is frequent enough.
@@ -113,7 +110,7 @@ def train_words(
     tokenizer.train_from_iterator(texts, trainer)
     if tokenizer.get_vocab_size() == len(special):
         raise UserError(f"no word of the text occurs {min_count:,} times", key="encoder.min_count")
-    return _fast(tokenizer, max_length, mask_token=AddedToken(MASK, special=True))
+    return _fast(tokenizer, mask_token=AddedToken(MASK, special=True))
 
 
 def load_or_train(
@@ -168,8 +165,8 @@ def _sample(texts: Iterable[str]) -> Iterator[str]:
             break
 
 
-def _fast(tokenizer: Tokenizer, max_length: int, **options: Any) -> PreTrainedTokenizerFast:
+def _fast(tokenizer: Tokenizer, **options: Any) -> PreTrainedTokenizerFast:
     """Returns ``tokenizer`` as a Hugging Face tokenizer, with the special tokens ``SPECIAL`` and ``options``."""
     from transformers import PreTrainedTokenizerFast  # slow to import, and rarely needed
 
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL, model_max_length=max_length, **options)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL, **options)

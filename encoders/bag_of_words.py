@@ -43,7 +43,7 @@ class BagOfWords(Encoder):
         lowercase: whether words are looked up in lower case; a folder has its own setting.
         weighting: of the words in the mean, "none" or "sif"; a folder has its own setting.
         counts: text file (.gz too) in which words are counted for it, one sentence per line, with words separated
-            as in the sentences to encode; needed with weights.
+            as in the sentences to encode; needed with weighting="sif".
         sif_a: the constant a of SIF.
 
     Raises:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from data.batch import Tokens
 from data.errors import UnfitError, UserError
 from data.files import atomic_folder, write_json
-from data.grouping import length_groups
+from data.grouping import length_groups, run_in_groups
 from data.token_format import TokenFormat, separator
 from data.tokenizer import Recipe, plain_backend
 from encoders import inference
@@ -103,8 +103,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
             groups = length_groups(tokens.lengths.numpy(), MOST_GROUPS, least_saving)
         if len(groups) < 2:
             return self(tokens).sentence
-        parts = [self(tokens.rows(torch.from_numpy(rows))).sentence for rows in groups]
-        return torch.cat(parts)[torch.from_numpy(np.argsort(np.concatenate(groups)))]
+        return run_in_groups(lambda part: (self(part).sentence,), tokens, groups)[0]
 
     def can_pack(self, device: torch.device, dtype: torch.dtype, longest: int) -> bool:
         """Returns whether ``forward`` packs a batch into one sequence without padding.

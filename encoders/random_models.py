@@ -49,11 +49,11 @@ def configuration(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast) 
     for key in sizes:
         if not hasattr(defaults, key):
             raise UserError(f"{kind.__name__} has no such argument", key=f"encoder.shape.{key}")
-    if isinstance(sizes.get("layer_types"), str):
-        sizes["layer_types"] = [sizes["layer_types"]] * sizes["num_hidden_layers"]
     ids = {key: getattr(tokenizer, key) for key in SPECIAL_IDS if hasattr(defaults, key)}
     ids |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
     with reading("shape", "encoder.shape"):
+        if isinstance(sizes.get("layer_types"), str):
+            sizes["layer_types"] = [sizes["layer_types"]] * sizes["num_hidden_layers"]
         return kind(**{"max_position_embeddings": POSITIONS, **PUBLISHED.get(family, {}), **sizes, **ids})
 
 

@@ -131,12 +131,10 @@ class Recurrent(Encoder):
         tokenizer: PreTrainedTokenizerFast | None = None,
     ) -> None:
         super().__init__()
-        if weights == ("pretrained" if path is None else "random"):
-            raise UserError(f"does not fit weights={weights}", key="encoder.path")
+        self.untrained = self.tokenizer_recipe(weights=weights, path=path) is not None
         self.pooling = self.poolings[0]
         self.head: WordHead | None = None
         self.dropout = nn.Dropout(dropout)
-        self.untrained = path is None
         with reading(type(self).__name__, path or "tokenizer"):
             if path is not None:
                 self._open(Path(path).expanduser())
@@ -159,14 +157,18 @@ class Recurrent(Encoder):
     def tokenizer_recipe(
         cls,
         *,
+        weights: str = "auto",
         path: str | None = None,
         vocab_size: int = 50_000,
         min_count: int = 2,
         lowercase: bool = False,
         **settings: Any,
     ) -> Recipe | None:
-        settings = {"vocab_size": vocab_size, "min_count": min_count, "lowercase": lowercase}
-        return None if path else (train_words, settings | {"max_length": NO_LIMIT})
+        if weights == ("pretrained" if path is None else "random"):
+            raise UserError(f"does not fit weights={weights}", key="encoder.path")
+        if path is not None:
+            return None
+        return train_words, {"vocab_size": vocab_size, "min_count": min_count, "lowercase": lowercase}
 
     def forward(self, tokens: Tokens) -> Encoding:
         """Computes states and vectors; padding is never computed, and an empty sequence is all zeros."""

@@ -33,7 +33,7 @@ from encoders.pooling import (
     pooler_output,
     takes_pooler,
 )
-from encoders.random_models import POSITIONS, configuration, random_model, with_dropout
+from encoders.random_models import configuration, random_model, with_dropout
 from encoders.saving import NO_LIMIT, Layout, read_layout, write_modules, write_pooling
 from encoders.smoke_test import smoke_test
 
@@ -48,7 +48,8 @@ class Transformer(Encoder):
         path: a local folder instead: one of this suite, of sentence-transformers or of transformers.
         pooling: "mean", "cls", "max" or "last"; None takes the folder's own, else "mean".
         weights: "pretrained" (never falls back), "auto" (falls back to the bundled weights where the hub cannot be
-            reached and ``shape`` is given, see ``fallback``), or "random" (of ``shape``).
+            reached and ``shape`` is given, see ``fallback``; without ``name`` and ``path``: random ones), or
+            "random" (of ``shape``).
         max_length: longest input in tokens, special ones included; None takes the model's limit.
         shape: "model_type" and sizes by the names of the family's configuration class, for random initialisation.
         vocab_size: of the byte-level BPE that is trained for random weights.
@@ -91,23 +92,17 @@ class Transformer(Encoder):
         tokenizer: PreTrainedTokenizerFast | None = None,
     ) -> None:
         super().__init__()
-        if weights == "random" and path is not None:
-            raise UserError("names trained weights, and weights=random excludes them", key="encoder.path")
-        self.untrained = self.tokenizer_recipe(weights=weights, name=name, path=path) is not None
-        if self.untrained:
-            if weights == "pretrained":
-                raise UserError("not set, and weights=pretrained needs it", key="encoder.name")
-            if not shape:
-                raise UserError("not set, and random weights need it", key="encoder.shape")
-            assert tokenizer is not None, "random weights need a tokenizer"
-            where, layout, others = "encoder.shape", Layout(Path()), list[Any]()
-            config = with_dropout(configuration(shape, tokenizer), dropout)
-            self.model, self.tokenizer, self.weights = random_model(config), tokenizer, "random"
-            size = f"{config.num_hidden_layers} layers x {config.hidden_size}"
-            self.origin = f"random {config.model_type}, {size}, vocabulary of {config.vocab_size}"
-        else:
-            where = path or f"{name}"
-            with reading("encoder", where):
+        self.untrained = self.tokenizer_recipe(weights=weights, name=name, path=path, shape=shape) is not None
+        where = "encoder.shape" if self.untrained else path or f"{name}"
+        with reading("encoder", where):
+            if self.untrained:
+                assert tokenizer is not None and shape, "tokenizer_recipe refuses random weights without"
+                layout, others = Layout(Path()), list[Any]()
+                config = with_dropout(configuration(shape, tokenizer), dropout)
+                self.model, self.tokenizer, self.weights = random_model(config), tokenizer, "random"
+                size = f"{config.num_hidden_layers} layers x {config.hidden_size}"
+                self.origin = f"random {config.model_type}, {size}, vocabulary of {config.vocab_size}"
+            else:
                 source = hub.resolve(name, path, fallback=bool(shape) and weights == "auto")
                 self.weights, self.origin, self.fallback = source.weights, source.origin, source.fallback
                 sizes = shape if shape and source.weights == "bundled" and not source.fallback else {}
@@ -119,17 +114,16 @@ class Transformer(Encoder):
                 self.tokenizer = open_tokenizer(layout.transformer, config)
                 self.model = open_model(layout.transformer, config)
                 others = [open_module(source.folder, *module) for module in layout.others]
-        if layers is not None:
-            self.keep_layers(layers)
-        self.others = nn.ModuleList(others)
-        self.pooling = pooling or layout.pooling or "mean"
-        self.normalize = layout.normalize if normalize is None else normalize
-        self.state_dimension = config.hidden_size
-        parameters = inspect.signature(self.backbone.forward).parameters
-        self._takes_mask = "attention_mask" in parameters
-        self._takes_type_ids = "token_type_ids" in parameters and getattr(config, "type_vocab_size", 0) > 1
-        self.packing = varlen.Packing(self.model.config)
-        with reading("encoder", where):  # ``forward`` works from here on
+            if layers is not None:
+                self.keep_layers(layers)
+            self.others = nn.ModuleList(others)
+            self.pooling = pooling or layout.pooling or "mean"
+            self.normalize = layout.normalize if normalize is None else normalize
+            self.state_dimension = config.hidden_size
+            parameters = inspect.signature(self.backbone.forward).parameters
+            self._takes_mask = "attention_mask" in parameters
+            self._takes_type_ids = "token_type_ids" in parameters and getattr(config, "type_vocab_size", 0) > 1
+            self.packing = varlen.Packing(self.model.config)
             stated = min(self.tokenizer.model_max_length, layout.max_length or NO_LIMIT)
             self.eval()  # the outer module too, as transformers' loading does
             self.format = token_format(self.tokenizer, NO_LIMIT)
@@ -154,12 +148,18 @@ class Transformer(Encoder):
         name: str | None = None,
         path: str | None = None,
         vocab_size: int = 8192,
-        max_length: int | None = None,
+        shape: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Recipe | None:
+        if weights == "random" and path is not None:
+            raise UserError("names trained weights, and weights=random excludes them", key="encoder.path")
         if weights != "random" and (name or path):
             return None
-        return train_bpe, {"vocab_size": vocab_size, "max_length": max_length or POSITIONS}
+        if weights == "pretrained":
+            raise UserError("not set, and weights=pretrained needs it", key="encoder.name")
+        if not shape:
+            raise UserError("not set, and random weights need it", key="encoder.shape")
+        return train_bpe, {"vocab_size": vocab_size}
 
     @property
     def backbone(self) -> Any:

@@ -73,7 +73,7 @@ class Parts:
         loaders = self.loaders(part, seed, rank, world)
         if len(loaders) == 1:
             return next(iter(loaders.values()))
-        return MultiTaskLoader(loaders, partial(self.objective.task_at, seed=seed))
+        return MultiTaskLoader(loaders, self.objective.task_at, seed)
 
     def loaders(self, part: Part, seed: int, rank: int, world: int) -> dict[str, Loader]:
         """Returns a loader for each task."""
@@ -157,7 +157,7 @@ def build_parts(
             raise UserError(f"was {values['names'][key]}, is {value}", key=f"resume: {key}")
     objective.build(encoder)
     if settings.warm_start is not None:
-        folder = Path(settings.warm_start).expanduser()
+        folder = Path(settings.warm_start)
         for path in checkpoint.list_checkpoints(folder / "checkpoints")[-1:]:
             loaded = checkpoint.load_matching(path / checkpoint.OBJECTIVE, objective)
             display.fact("warm start", f"weights of the objective: {', '.join(loaded) or 'none'}")
@@ -179,7 +179,7 @@ def build_encoder(
     source, objective, warm_start = components.source, components.objective, components.settings.warm_start
     required, node = objective.requirements, values["encoder"]
     if warm_start is not None:
-        path = str(Path(warm_start).expanduser() / config.EXPORT)
+        path = str(Path(warm_start, config.EXPORT))
         if required.encoders > 1:
             encoder = encoders.load(path)
             if len(getattr(encoder, "members", ())) != required.encoders:

@@ -61,7 +61,7 @@ def call_with_hydra(
 ) -> None:
     """Calls ``job`` with the composed configuration: once, or for each job of a sweep by Hydra's launcher.
 
-    A job that fails does not end the others. ``report`` gets what the jobs returned.
+    A job that fails does not end the others. ``report`` gets what the jobs of this process returned.
     """
     values, errors, process = list[Any](), list[UserError](), os.getpid()
 

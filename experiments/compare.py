@@ -19,10 +19,10 @@ from pydantic import Field
 from analysis.model_names import EXPORT, Names, run_folder
 from analysis.runs import read_lines, read_run
 from analysis.senteval.protocols import ProtocolName
-from data.errors import UserError
+from data.errors import UserError, UserErrors
 from data.ranges import Count, ExpandedPath, Seed, Threads
 from experiments.command import call_command
-from experiments.config import override_key, quote
+from experiments.config import choices, override_key, quote, unknown
 from experiments.sweep import (
     Run,
     complete,
@@ -65,6 +65,9 @@ def compare(
         UserError: for what the user can correct, and if no run is finished.
         SystemExit: with status 1, if a run failed.
     """
+    names = [*objectives, *encoders, *choices()["objective"], *choices()["encoder"]]
+    if others := settings.keys() - {*names}:
+        raise UserErrors([unknown(f"settings.{name}", name, names) for name in sorted(others)])
     axes: dict[str, Any] = {}
     for group, names in (("objective", objectives), ("encoder", encoders)):
         axes[group] = {

@@ -16,9 +16,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from analysis.model_names import CONFIG, EXPORT, run_folder
@@ -79,11 +77,7 @@ def config_folder(name: str) -> Path:
 
 def compose(overrides: Sequence[str], name: str = "run") -> dict[str, Any]:
     """Returns the composed and resolved configuration of ``run.yaml`` or of another command."""
-    return compose_prepared(prepare(overrides, name), name)
-
-
-def compose_prepared(prepared: list[str], name: str = "run") -> dict[str, Any]:
-    """Returns the configuration of overrides that ``prepare`` returned."""
+    prepared = prepare(overrides, name)
     in_main = GlobalHydra.instance().is_initialized()
     with nullcontext() if in_main else hydra.initialize_config_dir(str(config_folder(name)), version_base="1.3"):
         config = hydra.compose(name, prepared, return_hydra_config=True)
@@ -97,12 +91,12 @@ def prepare(overrides: Sequence[str], name: str = "run") -> list[str]:
 
     Raises:
         UserErrors: for overrides that are not ``key=value``, name no choice of their group, or have no effect
-            beside ``warm_start``; and those of ``check`` for the others.
+            beside ``warm_start``.
     """
     values = {override_key(text): text.partition("=")[2].strip("'\"") for text in overrides}
     folders = map(Path, re.findall(r"file://([^'\"\],]+)", values.get("hydra.searchpath", "")))
     groups = choices(*folders) if name == "run" else {}
-    prepared, errors, lost = list[str](), list[UserError](), set[str]()
+    prepared, errors = list[str](), list[UserError]()
     export = Path(values.get("warm_start", "null")).expanduser() / EXPORT
     if warm := export.is_dir():
         prepared.append(f"encoder={encoder_choice(export)}")
@@ -117,34 +111,21 @@ def prepare(overrides: Sequence[str], name: str = "run") -> list[str]:
             folder = folder / EXPORT if (folder / EXPORT).is_dir() else folder
             prepared += [f"encoder={encoder_choice(folder)}", f"++encoder.path={quote(folder)}"]
         elif key in groups:
-            for word in [word for word in value.strip("[]").split(",") if word not in groups[key]]:
-                errors.append(unknown(f"{key}={word}", word, groups[key], f"no such {key}"))
-                near = nearest(word, groups[key])
-                text, lost = text.replace(word, near), lost if near else {*lost, key}
-            prepared += [text] if key not in lost else []
+            words = [word for word in value.strip("[]").split(",") if word not in groups[key]]
+            errors += [unknown(f"{key}={word}", word, groups[key], f"no such {key}") for word in words]
+            prepared.append(text)
         else:
             prepared.append(text if re.match(r"[+~]|hydra[./]", text) else f"++{text}")
-    if errors and name == "run":
-        try:
-            check(compose_prepared(prepared))
-        except UserError as error:
-            errors += [each for each in error.errors if each.key.partition(".")[0] not in lost]
-        except (HydraException, OmegaConfBaseException):
-            pass  # as of values for -m
     if errors:
         raise UserErrors(errors)
     return prepared
 
 
-def nearest(word: str, names: Iterable[str]) -> str:
-    """Returns the name that is most like ``word``, "" if none is."""
-    return next(iter(get_close_matches(word, [name for name in names if name != word], 1, 0.7)), "")
-
-
 def unknown(key: str, word: str, names: Iterable[str], text: str = "unknown") -> UserError:
     """Returns an error about ``word``, with which ``key`` may end, and the name that is most like it."""
-    near, prefix = nearest(word, names), key.removesuffix(word) if key.endswith(word) else ""
-    return UserError(text, key=key, hint=f"Did you mean {prefix}{near}?" if near else "")
+    near = get_close_matches(word, [name for name in names if name != word], 1, 0.7)
+    prefix = key.removesuffix(word) if key.endswith(word) else ""
+    return UserError(text, key=key, hint=f"Did you mean {prefix}{near[0]}?" if near else "")
 
 
 def encoder_choice(folder: Path) -> str:

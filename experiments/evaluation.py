@@ -17,7 +17,7 @@ from analysis.senteval.records import FILE
 from analysis.senteval.vectors import CHUNK
 from analysis.tables import Format, render
 from data.errors import UserError, UserErrors
-from data.ranges import Threads
+from data.ranges import ExpandedPath, Threads
 from experiments.run_folder import ROOT
 
 
@@ -28,11 +28,11 @@ def evaluate(
     probing: str | None = None,
     tasks: Names | None = None,
     protocol: ProtocolName = "default",
-    out: str | None = None,
+    out: ExpandedPath | None = None,
     format: Format = "text",
     threads: Threads | None = None,
     processes: Threads = 1,
-    cache: str | None = ".cache",
+    cache: ExpandedPath | None = ".cache",
     **options: Unpack[ModelOptions],
 ) -> list[Path]:
     """Evaluates models on SentEval's 28 tasks, and prints a table; returns the folders of their results.
@@ -92,7 +92,7 @@ def evaluate(
         run = run_folder(name) if title == model_name(name) else None  # None: not as exported
         folder = Path("evaluations") / (re.sub(r"[^\w.+-]+", "_", title) + f"-{rules.name}")
         if out is not None:
-            folder = Path(out).expanduser() / (folder.name if len(models) > 1 else "")
+            folder = Path(out) / (folder.name if len(models) > 1 else "")
         elif run is not None and rules.name == "default":
             folder = run
         try:

@@ -79,6 +79,8 @@ def reproduce(
         raise UserError(f"{figure} has no runs of this size", key="budget")
     if models and (item.draw or not item.scores):
         raise UserError(f"{figure} is no table of SentEval scores", key="models")
+    if (tasks or protocol) and (item.needs or not item.scores):
+        raise UserError(f"{figure} has no scores of SentEval", key="tasks" if tasks else "protocol")
     lengths = [text.partition("=")[2] for text in overrides if override_key(text) == FLOPS]
     with reading("number", FLOPS):
         flops = float(lengths[-1]) if lengths else None

@@ -49,7 +49,9 @@ def main() -> None:
         except Exception as error:  # pandas raises many kinds
             raise UserError(reason(error), key="where", hint=HINT) from error
         if column:
-            frame = frame.sort_values(column, ascending=column == sort, kind="stable")
+            mixed = frame[column].dropna().map(type).nunique() > 1  # texts and lists, say, which have no order
+            order = frame[column].astype(str) if mixed else frame[column]
+            frame = frame.loc[order.sort_values(ascending=column == sort, kind="stable").index]
         if form == "csv":
             print(frame.to_csv(index=False), end="")
         else:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from data.ranges import THREADS, Count, Positive, Seed, Size, Threads
+from data.ranges import THREADS, Count, ExpandedPath, Positive, Seed, Size, Threads
 from data.sentences import Sentences
 from experiments.config import parse
 
@@ -30,9 +30,9 @@ class Settings:
 
     weights: Literal["auto", "pretrained", "random"]
     seed: Seed
-    run_dir: str | None
+    run_dir: ExpandedPath | None
     resume: str | None
-    warm_start: str | None
+    warm_start: ExpandedPath | None
     device: Literal["auto", "cpu", "cuda", "mps"]
     precision: Literal["auto", "fp32", "bf16", "fp16"]
     deterministic: bool
@@ -46,7 +46,7 @@ class Settings:
     dev_batches: Size | None
     checkpoint: CheckpointSettings
     sentences: Sentences
-    cache: str
+    cache: ExpandedPath
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Settings:

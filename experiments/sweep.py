@@ -26,13 +26,14 @@ from typing import Any
 import pandas as pd
 from joblib import cpu_count
 
+from analysis.model_names import CONFIG, EXPORT, split_members
 from analysis.papers.base import Run
 from analysis.papers.base import sweep as sweep
 from analysis.runs import comparable, read_run
 from analysis.senteval.records import FILE, flat_scores, read_results
 from analysis.senteval.tasks import available
 from data.errors import UserError, UserErrors
-from experiments.config import EXPORT, check, compose, override_key, quote
+from experiments.config import check, compose, override_key, quote
 from experiments.progress import Display
 from experiments.run_folder import ROOT
 
@@ -77,17 +78,18 @@ def find_senteval(data: str | None, protocol: str, tasks: Sequence[str] | None) 
 def run_name(run: Run) -> str:
     """Returns the name of a run's folder: what is trained, its seed, and a digest of all that decides its result.
 
-    That is the configuration, the version of the objective, and the weights that training may start from.
+    That is the configuration, the version of the objective, and the weights that training may start from; files
+    of text are not read for it.
     """
     if run.members:
         return _name("joined", [run_name(member) for member in run.members])
     if run.model:
-        return _name(Path(run.model).name, [run.model, _digest_weights(run.model)])
+        return _name(Path(run.model).name, [run.model, *map(_digest_weights, split_members(run.model))])
     config = configuration(run)
     names, encoder = config["names"], config["encoder"]
     decisive = [comparable(config), _version(config["objective"]["_target_"])]
-    if start := encoder.get("path") or (encoder.get("weights") == "auto" and encoder.get("name")):
-        decisive.append(_digest_weights(start))
+    named = encoder.get("path") or (encoder.get("weights") == "auto" and encoder.get("name"))
+    decisive += map(_digest_weights, filter(None, [named, config["warm_start"], *encoder.get("paths", ())]))
     return _name(f"{names['objective']}-{names['encoder']}", decisive, f"{run.seed}-")
 
 
@@ -190,7 +192,7 @@ def complete(
         if not (folder / name / EXPORT).is_dir():
             if not trainings:
                 check(configuration(run))
-            begun = (folder / name / "config.yaml").exists()
+            begun = (folder / name / CONFIG).exists()
             keys = [f"resume={path}"] if begun else [*run.overrides, "evaluation=quick", f"run_dir={path}"]
             trainings[name] = ["run.py", *keys]
     if jobs is None:
@@ -209,7 +211,7 @@ def complete(
             if failed.keys().isdisjoint(members) and not {*senteval.tasks} <= {*_read_scores(out)}:
                 model = run.model or "+".join(str(folder / member) for member in members)
                 values = {"model": model, "out": out, **vars(senteval)}
-                arguments = [f"{key}={quote(value)}" for key, value in values.items() if value is not None]
+                arguments = [f"{key}={quote(value)}" for key, value in values.items()]
                 name = f"SentEval {out.relative_to(folder)}"
                 evaluations[name] = ["evaluate.py", *device, *run.evaluation, *arguments]
     failed |= start("evaluation", evaluations)
@@ -303,7 +305,7 @@ _compose = cache(compose)
 def _digest_weights(name: str) -> str:
     """Digest of the weights of a bundled encoder or of a folder; of another name, that of all bundled ones."""
     bundled = ROOT / "encoders" / "checkpoints"
-    folder = next((path for path in (bundled / name, Path(name)) if path.is_dir()), bundled)
+    folder = next((path for path in (bundled / name, Path(name).expanduser()) if path.is_dir()), bundled)
     files = sorted(folder.rglob("*.safetensors"))
     return _digest([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
 

@@ -12,13 +12,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from data.batch import Tokens, to_device
-from data.grouping import length_chunks, length_groups
+from data.batch import Tokens
+from data.grouping import length_chunks, length_groups, run_in_groups
 from encoders.kernels import autocast_dtype
 
 
@@ -42,19 +41,15 @@ def embed_in_groups(
         with nullcontext() if chunk is None else _without_cast_cache(tokens.ids.device):
             return run(Tokens(*fields))
 
-    lengths = tokens.lengths.numpy()
-    sets = length_groups(lengths, groups) if chunk is None else length_chunks(lengths, chunk)
-    results = []
-    for rows in sets:
-        part = tokens.rows(torch.from_numpy(rows))
-        inputs = vars(part).values()
+    def run_part(part: Tokens) -> Any:
+        fields = vars(part).values()
         if chunk is not None and torch.is_grad_enabled():
-            results.append(checkpoint(run_fields, *inputs, use_reentrant=False))
-        else:
-            results.append(run_fields(*inputs))
-    vectors, *scalars = zip(*results, strict=True)
-    original = to_device(torch.from_numpy(np.argsort(np.concatenate(sets))), tokens.ids.device)
-    return torch.cat(vectors)[original], *(torch.stack(values).sum() for values in scalars)
+            return checkpoint(run_fields, *fields, use_reentrant=False)
+        return run_fields(*fields)
+
+    lengths = tokens.lengths.numpy()
+    parts = length_groups(lengths, groups) if chunk is None else length_chunks(lengths, chunk)
+    return run_in_groups(run_part, tokens, parts)
 
 
 def _without_cast_cache(device: torch.device) -> AbstractContextManager[None]:

@@ -83,8 +83,8 @@ class Decoder(nn.Module):
         Returns:
             The sum, a scalar in float32 or float64, and the number of tokens.
         """
-        states, wanted = self.states(vectors, targets)
-        return cross_entropy_sum(self.output, states, wanted, self.chunk), len(wanted)
+        states, words = self.states(vectors, targets)
+        return cross_entropy_sum(self.output, states, words, self.chunk), len(words)
 
     def loss_and_hits(self, vectors: Tensor, targets: Tokens) -> tuple[Tensor, Tensor, int]:
         """Computes the loss and the number of correct predictions; arguments as in ``loss``.
@@ -93,13 +93,13 @@ class Decoder(nn.Module):
             The summed cross-entropy and the number of tokens whose score is the largest, both scalars, and the
             number of tokens.
         """
-        states, wanted = self.states(vectors, targets)
-        total, hits = at_least_float32(states.new_zeros(())), wanted.new_zeros(())
-        for state, tokens in zip(states.split(self.chunk), wanted.split(self.chunk), strict=True):
+        states, words = self.states(vectors, targets)
+        total, hits = at_least_float32(states.new_zeros(())), words.new_zeros(())
+        for state, tokens in zip(states.split(self.chunk), words.split(self.chunk), strict=True):
             scores = at_least_float32(self.output(state))
             total = total + cross_entropy(scores, tokens, reduction="sum")
             hits = hits + (scores.argmax(dim=1) == tokens).sum()
-        return total, hits, len(wanted)
+        return total, hits, len(words)
 
     def states(self, vectors: Tensor, targets: Tokens) -> tuple[Tensor, Tensor]:
         """Computes the states from which the N target tokens after the first of each row are predicted.
@@ -127,7 +127,7 @@ class Decoder(nn.Module):
         return states, ids[places + 1]
 
 
-def cross_entropy_sum(output: nn.Linear, states: Tensor, wanted: Tensor, chunk: int) -> Tensor:
+def cross_entropy_sum(output: nn.Linear, states: Tensor, targets: Tensor, chunk: int) -> Tensor:
     """Computes -log softmax(output(h))[y], summed over N states h and tokens y; differentiable once.
 
     torch's own ``linear_cross_entropy`` works in chunks as well, but its backward pass holds the gradient of the
@@ -136,7 +136,7 @@ def cross_entropy_sum(output: nn.Linear, states: Tensor, wanted: Tensor, chunk: 
     Args:
         output: linear layer from H to V, applied in autocast's type if autocast is on.
         states: of shape (N, H).
-        wanted: tokens y, of shape (N,), int64.
+        targets: tokens y, of shape (N,), int64.
         chunk: number of states whose scores are held at once.
 
     Returns:
@@ -145,7 +145,7 @@ def cross_entropy_sum(output: nn.Linear, states: Tensor, wanted: Tensor, chunk: 
     dtype = autocast_dtype(states.device) or output.weight.dtype
     with without_autocast(states.device):
         return _CrossEntropySum.apply(
-            states.to(dtype), output.weight, output.bias, wanted, chunk, torch.is_grad_enabled()
+            states.to(dtype), output.weight, output.bias, targets, chunk, torch.is_grad_enabled()
         )
 
 
@@ -158,14 +158,14 @@ class _CrossEntropySum(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, wanted: Tensor, chunk: int, training: bool
+        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, chunk: int, training: bool
     ) -> Tensor:
         total = at_least_float32(states.new_zeros(()))
         ctx.gradients = [torch.zeros_like(each) for each in (states, weight, bias)] if training else None
         cast_weight, cast_bias = weight.to(states.dtype), bias.to(states.dtype)
         for first in range(0, len(states), chunk):
             rows = slice(first, first + chunk)
-            state, column = states[rows], wanted[rows, None]
+            state, column = states[rows], targets[rows, None]
             scores = at_least_float32(torch.addmm(cast_bias, state, cast_weight.T))  # (n, V)
             norm = scores.logsumexp(dim=1, keepdim=True)
             total += (norm - scores.gather(1, column)).sum()

@@ -77,8 +77,8 @@ class LanguageModel(Objective):
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         sentences = batch.tokens["sentence"]
         assert sentences.labels is not None, "sample gives them"
-        states, wanted = labelled_states(encoder(sentences).states, sentences.labels)
-        total, mean, count = global_mean(cross_entropy_sum(self.output, states, wanted, CHUNK), len(wanted))
+        states, targets = labelled_states(encoder(sentences).states, sentences.labels)
+        total, mean, count = global_mean(cross_entropy_sum(self.output, states, targets, CHUNK), len(targets))
         return Loss(total, {"lm": mean}, {"lm": count})
 
 

@@ -64,12 +64,12 @@ def labelled_states(states: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         The states, of shape (M, H), and their labels, of shape (M,), on the device of the states.
     """
     chosen = (labels.flatten() != IGNORE).nonzero().squeeze(1)  # on the host, so that nothing waits for the device
-    wanted = to_device(labels.flatten()[chosen], states.device)
-    return states.flatten(0, 1)[to_device(chosen, states.device)], wanted
+    targets = to_device(labels.flatten()[chosen], states.device)
+    return states.flatten(0, 1)[to_device(chosen, states.device)], targets
 
 
 class CrossEntropyOfScores(torch.autograd.Function):
-    """Computes -log softmax(scores)[wanted], summed over N rows; differentiable once.
+    """Computes -log softmax(scores)[targets], summed over N rows; differentiable once.
 
     Scores in half precision are converted to float32 a few rows at a time, so few that they stay in a CPU's cache:
     the usual implementation copies all of them and is bound by memory. (``objectives.decoder.cross_entropy_sum``
@@ -77,26 +77,26 @@ class CrossEntropyOfScores(torch.autograd.Function):
 
     Args:
         scores: of shape (N, V).
-        wanted: of shape (N,), int64.
+        targets: of shape (N,), int64.
 
     Returns:
         Scalar, in float32 or float64.
     """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, wanted: Tensor) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, targets: Tensor) -> Tensor:
         rows = _rows_in_cache(scores)
         norms = torch.cat([at_least_float32(part).logsumexp(dim=1) for part in scores.split(rows)])
-        ctx.save_for_backward(scores, wanted, norms)
-        return (norms - scores.gather(1, wanted[:, None])[:, 0]).sum()
+        ctx.save_for_backward(scores, targets, norms)
+        return (norms - scores.gather(1, targets[:, None])[:, 0]).sum()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        scores, wanted, norms = ctx.saved_tensors
+        scores, targets, norms = ctx.saved_tensors
         rows = _rows_in_cache(scores)
         gradient = torch.empty_like(scores)
-        parts = (each.split(rows) for each in (scores, wanted[:, None], norms[:, None], gradient))
+        parts = (each.split(rows) for each in (scores, targets[:, None], norms[:, None], gradient))
         for score, column, norm, result in zip(*parts, strict=True):
             softmax = (at_least_float32(score) - norm).exp_()
             softmax.scatter_add_(1, column, softmax.new_full((1, 1), -1.0).expand_as(column))

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from data.errors import reading, rename_keys
+from data.errors import UserError, reading, rename_keys
 from data.sources.base import Example, Source, normalise, text_hash, threshold
 from data.sources.nltk_corpus import NltkCorpus
 from data.sources.pydocs import Pydocs
 from data.sources.text import Text
 
+MOST_COPIES = 1000  # of a document in an epoch
 KINDS: dict[str, type[Source]] = {"text": Text, "hub": Text, "nltk": NltkCorpus, "pydocs": Pydocs}
 
 
@@ -43,6 +44,8 @@ class Mixture(Source):
             with reading("corpus", key), rename_keys(corpus=key):
                 options = {"kind": "text", "weight": 1.0, "dev_fraction": self.dev_fraction, **settings}
                 kind, weight = KINDS[options.pop("kind")], float(options.pop("weight"))
+                if not 0 <= weight <= MOST_COPIES:
+                    raise UserError(f"must be from 0 to {MOST_COPIES}", key=f"{key}.weight")
                 # Two settings are those of the whole, and a corpus that has them, too, is refused.
                 self.sources[name] = kind(**options, fraction=1.0, lowercase=False), weight
 

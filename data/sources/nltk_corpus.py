@@ -22,7 +22,7 @@ class NltkCorpus(Source):
         fraction, dev_fraction, lowercase: see Source.
 
     Raises:
-        UserError: if there is no such reader, its data is not installed; while reading, if it has no words.
+        UserError: if there is no such reader, or its data is not installed; while reading, if it has no words.
     """
 
     name = "nltk"

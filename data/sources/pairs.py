@@ -45,7 +45,11 @@ class Inference(Table):
 
     def example(self, row: Row) -> Example | None:
         label, *texts = (row[name] for name in (FILE_FIELDS if "gold_label" in row else HUB_FIELDS))
-        return None if label in ("-", "-1", -1) else Example(tuple(texts), LABELS[label])
+        if label in ("-", "-1", -1):
+            return None
+        if label not in LABELS:
+            raise ValueError(f"{label} is none of {', '.join(CLASSES)}")
+        return Example(tuple(texts), LABELS[label])
 
 
 class Parallel(Table):

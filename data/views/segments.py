@@ -65,7 +65,7 @@ class RunningText:
 
         Args:
             start: number of the first sentence.
-            tokens: wanted; the sentences have fewer if the document ends before.
+            tokens: to return; the sentences have fewer if the document ends before.
             least: number of sentences that are returned even if fewer have the tokens.
         """
         return self._collect(range(start, len(self.documents)), tokens, least)
@@ -98,18 +98,18 @@ class RunningText:
         places, borders = next(
             part for part in self._parts if part[0][part[0].searchsorted(start, "right") - 1] == start
         )
-        own = int(np.searchsorted(borders, np.searchsorted(places, start), side="right")) - 1
-        first, end = borders[own : own + 2]
+        document = int(np.searchsorted(borders, np.searchsorted(places, start), side="right")) - 1
+        first, end = borders[document : document + 2]
         if by_document:
             other = int(rng.integers(len(borders) - 2))
-            other += other >= own
+            other += other >= document
             return int(places[rng.integers(borders[other], borders[other + 1])])
         drawn = int(rng.integers(len(places) - (end - first)))
         return int(places[drawn if drawn < first else drawn + end - first])
 
 
 class Place(NamedTuple):
-    """A sentence at which a pair is sampled: it begins the pair, or in ``next_segments`` a true second segment."""
+    """A sentence at which a pair is sampled, ``start`` of ``text``; the sampler says where in the pair it is."""
 
     text: RunningText
     start: int
@@ -134,10 +134,10 @@ def next_segments(place: Place, room: int, rng: np.random.Generator, short: floa
     tokens = _target(room, rng, short)
     most = tokens - max(1, tokens // 4)
     first = np.concatenate(text.before(start, int(rng.integers(1, most + 1)))[::-1])[-most:]
-    wanted = tokens - len(first)
+    room_left = tokens - len(first)
     follows = bool(rng.random() < 0.5)
     begin = start if follows else text.random_other_document(start, rng)
-    return SegmentPair(first, np.concatenate(text.run(begin, wanted))[:wanted], follows)
+    return SegmentPair(first, np.concatenate(text.run(begin, room_left))[:room_left], follows)
 
 
 def published_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> SegmentPair:

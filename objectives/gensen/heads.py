@@ -161,7 +161,6 @@ class Decoders(Head):
             "vocab_size": self.sizes.vocab_size,
             "min_count": self.sizes.min_count,
             "lowercase": not source.symbols,
-            "max_length": self.sizes.max_length,
             "symbols": source.symbols,
         }
         with task_keys(self.name) if self.source else rename_keys(encoder="objective"):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from analysis import page, page_sample
 from analysis.page import Piece, ShownExample, ShownRow, View
 from data.randomness import generator
+from data.sentences import split_sentences
 from data.views import perturbations
 from data.views.perturbations import Noise
 from encoders.random_vectors import RandomVectors
@@ -132,6 +133,7 @@ def test_the_page_escapes_names_and_has_its_numbers_beside_it(tmp_path: Path) ->
         " ".join(f"The sentence {i} of the text {n} stands at this place." for i in range(9)) for n in range(9)
     ]
     sample = page_sample.sample_sentences(texts, [SCRIPT])
+    assert {*sample.searched} <= {*split_sentences(texts)}  # one splitter for all, trained where none is installed
     space = page_sample.embed_sample(RandomVectors(), sample)
     assert space.map and len(space.nearest[0]) == page_sample.NEAREST
     rows = [

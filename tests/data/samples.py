@@ -71,6 +71,6 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 def sentence_table(cache: Path, documents: list[list[str]], rules: Sentences) -> TokenTable:
     """Returns a table whose units are the sentences of ``documents``, which blank lines separate."""
-    tokenizer = train_words(LINES, vocab_size=500, min_count=1, max_length=64)
+    tokenizer = train_words(LINES, vocab_size=500, min_count=1)
     source = Listed([Document("\n\n".join(lines)) for lines in documents], dev_fraction=0.2)
     return prepare(source, tokenizer, cache=cache, sentences=rules)

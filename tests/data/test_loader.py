@@ -110,11 +110,13 @@ def test_held_out_documents_that_do_not_fill_a_batch_make_a_smaller_one(count: i
 def test_each_task_cycles_through_its_own_documents() -> None:
     """Task b has two of three steps, more documents and larger batches than task a."""
     tasks = {"a": loader(2, range(6)), "b": loader(4, range(6, 22))}
-    batches = MultiTaskLoader(tasks, lambda step: "abb"[step % 3])
+    batches = MultiTaskLoader(tasks, lambda step, seed: "abb"[(step + seed) % 3], 3)
     assert batches.batches_per_epoch == 3 + 4
     numbers = [documents(batches.batch(step)) for step in range(9)]
     assert sorted(chain(*numbers[0::3])) == list(range(6))  # three batches of a: one epoch
     assert sorted(chain(numbers[1], numbers[2], numbers[4], numbers[5])) == list(range(6, 22))  # four of b
+    seeds = [MultiTaskLoader(tasks, lambda step, seed: "ab"[seed], seed) for seed in (0, 1)]
+    assert len({each.expectation(lambda batch: batch.size, 1) for each in seeds}) == 1  # runs of one length
 
 
 @pytest.mark.parametrize("size", [4, 7])

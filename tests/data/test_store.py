@@ -40,7 +40,7 @@ def prose(i: int) -> list[str]:
 SENTENCE_LISTS = [prose(i) for i in range(120)]
 PROSE = [Document(" ".join(texts), f"book {i // 3}" if i % 2 else None) for i, texts in enumerate(SENTENCE_LISTS)]
 SENTENCES = [text for texts in SENTENCE_LISTS for text in texts]
-WORD_TOKENIZER = train_words(SENTENCES, vocab_size=2000, min_count=1, max_length=64)
+WORD_TOKENIZER = train_words(SENTENCES, vocab_size=2000, min_count=1)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_a_table_holds_the_ids_of_the_tokenizer(table: TokenTable) -> None:
 
 def test_blank_lines_end_a_sentence_and_splitting_precedes_lower_casing(tmp_path: Path) -> None:
     text = "A Heading\r\n \nThe cat\nsat. It slept.\n\n\n"
-    words = train_words(["a heading", "the cat sat.", "it slept."], vocab_size=50, min_count=1, max_length=8)
+    words = train_words(["a heading", "the cat sat.", "it slept."], vocab_size=50, min_count=1)
     source = Listed([Document(text, part="dev")], lowercase=True)
     table = prepare(source, words, cache=tmp_path, sentences=EVERY_SENTENCE)
     assert [words.decode(table[i]) for i in range(len(table))] == ["a heading", "the cat sat .", "it slept ."]
@@ -83,7 +83,7 @@ def test_blank_lines_end_a_sentence_and_splitting_precedes_lower_casing(tmp_path
 
 def test_pairs_have_two_columns_and_perhaps_a_label(tmp_path: Path) -> None:
     pairs = [Example((text, text[::-1]), i % 3) for i, text in enumerate(TEXTS)]
-    target = train_words([text[::-1] for text in TEXTS], vocab_size=400, min_count=2, max_length=64)
+    target = train_words([text[::-1] for text in TEXTS], vocab_size=400, min_count=2)
     table = prepare(Listed(pairs), BPE, second=target, cache=tmp_path)
     for i in (0, 7, 199):
         assert table[i].first.tolist() == ids(TEXTS[i]) and table[i].label == i % 3
@@ -194,7 +194,7 @@ def test_repeats_are_stored_once_and_selected_each_time(tmp_path: Path) -> None:
 
 
 def test_units_can_need_two_different_tokens_or_a_number_in_each_text(tmp_path: Path) -> None:
-    words = train_words(["cat dog"], vocab_size=10, min_count=1, max_length=8)
+    words = train_words(["cat dog"], vocab_size=10, min_count=1)
     documents = [Document(text) for text in ("cat cat cat", "cat cat dog", "dog", "cat dog cat")]
     table = prepare(Listed(documents, dev_fraction=0.0), words, cache=tmp_path)
     train = table.select("train", different_tokens=True)

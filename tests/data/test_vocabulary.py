@@ -16,7 +16,7 @@ TEXTS = ["the cat sat on the mat .", "The dog did n't sit .", "a cat , a dog", "
 
 
 def train(texts: list[str], vocab_size: int = 1000, min_count: int = 1) -> PreTrainedTokenizerFast:
-    return train_words(texts, vocab_size=vocab_size, min_count=min_count, max_length=64)
+    return train_words(texts, vocab_size=vocab_size, min_count=min_count)
 
 
 TOKENIZER = train(TEXTS)

@@ -41,7 +41,7 @@ BARE = ("gpt2", "llama")  # tokenizers without special tokens, and without a pad
 def published_model(family: str, folder: Path) -> Any:
     """Saves a random model of ``family`` with a tokenizer as published ones; returns the model."""
     name, sizes = FAMILIES[family]
-    bpe = train_tokenizer(Transformer, texts(), vocab_size=400)
+    bpe = train_tokenizer(Transformer, texts(), shape={"model_type": "bert"}, vocab_size=400)
     if family in BARE:
         backend = copy.deepcopy(bpe.backend_tokenizer)
         backend.post_processor = transformers.tokenization_utils_fast.processors.ByteLevel()  # type: ignore[attr-defined]

@@ -133,7 +133,7 @@ def corpus(folder: Path, **options: Any) -> Corpus:
     source = Listed(
         [Document("\n\n".join(lines[8 * i : 8 * i + 8])) for i in range(30)], dev_fraction=0.2, **options
     )
-    tokenizer = train_words(lines, vocab_size=500, min_count=1, max_length=64)
+    tokenizer = train_words(lines, vocab_size=500, min_count=1)
     store = prepare(source, tokenizer, cache=folder, sentences=Sentences(min_words=1))
     return Corpus(source, store, tokenizer, folder)
 

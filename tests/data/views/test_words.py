@@ -57,7 +57,7 @@ def test_typographic_punctuation_begins_a_word() -> None:
 
 
 def test_in_a_word_vocabulary_every_token_begins_a_word() -> None:
-    tokenizer = train_words([TEXT], vocab_size=99, min_count=1, max_length=50)
+    tokenizer = train_words([TEXT], vocab_size=99, min_count=1)
     assert word_start_mask(tokenizer).tolist() == [True] * len(tokenizer)
     bag = PreTrainedTokenizerFast(tokenizer_object=word_tokenizer(["river", "▁", "a"], lowercase=False))
     assert word_start_mask(bag).tolist() == [True] * 3

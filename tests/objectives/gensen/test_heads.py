@@ -122,9 +122,7 @@ def test_the_decoders_have_the_vocabulary_of_the_targets(name: str, tmp_path: Pa
     objective.build(gru())
     head, symbols = objective.tasks[name], name == "parse"
     texts = corpus.source.texts(0) if name == "skip_thought" else head.source.texts(1)
-    expected = train_words(
-        texts, vocab_size=40, min_count=1, lowercase=not symbols, symbols=symbols, max_length=90
-    )
+    expected = train_words(texts, vocab_size=40, min_count=1, lowercase=not symbols, symbols=symbols)
     assert head.tokenizer.get_vocab() == expected.get_vocab()
     [decoder] = head.decoders.values()
     assert len(expected) <= 40 and decoder.output.out_features == len(expected)

@@ -36,7 +36,7 @@ def source() -> Listed:
 @cache
 def word_tokenizer() -> Any:
     texts = [*LINES, *small_gensen().texts()]
-    return train_words(texts, vocab_size=2000, min_count=1, lowercase=True, max_length=90)
+    return train_words(texts, vocab_size=2000, min_count=1, lowercase=True)
 
 
 def build_corpus(folder: Path) -> Corpus:
