@@ -31,7 +31,7 @@ OBJECTIVES = {
     "DeCLUTR": (f"objective=declutr {MASKING} {TEMPERATURE}", "1e-3"),
     "NSP": (f"objective=nsp {MASKING}", "1e-4"),
     "SOP": (f"objective=sop {MASKING}", "3e-4"),
-    "TSDAE": ("objective=tsdae", "3e-6"),
+    "TSDAE": ("objective=tsdae", "1e-6"),
     "QuickThoughts": (f"objective=quick_thoughts {ALIKE}", "3e-4"),
     "SimCSE": ("objective=simcse encoder.dropout=0.1", "3e-4"),
     "ConsSent-N(3)": (f"objective=conssent objective.task=N objective.k=3 {ALIKE}", "3e-5"),
@@ -49,8 +49,7 @@ TEACHING = (
 )
 SEARCH_NOTE = (
     "The learning rates are those that were best on dev at a million tokens (suite/learning_rates), each between "
-    "two others but TSDAE's, the lowest tried: of MLM only and DeCLUTR by two seeds, of the rest by one and the "
-    "protocol simcse."
+    "two others: of MLM only and DeCLUTR by two seeds, of the rest by one and the protocol simcse."
 )
 
 
