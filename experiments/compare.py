@@ -65,16 +65,15 @@ def compare(
         UserError: for what the user can correct, and if no run is finished.
         SystemExit: with status 1, if a run failed.
     """
-    names = [*objectives, *encoders, *choices()["objective"], *choices()["encoder"]]
-    if others := settings.keys() - {*names}:
-        raise UserErrors([unknown(f"settings.{name}", name, names) for name in sorted(others)])
     axes: dict[str, Any] = {}
-    for group, names in (("objective", objectives), ("encoder", encoders)):
-        axes[group] = {
-            (run_folder(name) or Path(name)).name: [f"{group}={name}", *settings.get(name, ())] for name in names
-        }
-        if len(axes[group]) < len({*names}):
+    for group, models in (("objective", objectives), ("encoder", encoders)):
+        names = {(run_folder(model) or Path(model)).name: model for model in models}
+        if len(names) < len({*models}):
             raise UserError("two have the same name", key=f"{group}s")
+        axes[group] = {name: [f"{group}={model}", *settings.get(name, ())] for name, model in names.items()}
+    known = {*choices()["objective"], *choices()["encoder"]}.union(*axes.values())
+    if others := settings.keys() - known:
+        raise UserErrors([unknown(f"settings.{name}", name, known) for name in sorted(others)])
     base = [f"corpus={corpus}", f"budget={budget}", *[f"budget.tokens={tokens}"] * (equal == "tokens")]
     repeated = [run.repeat(seed) for run in sweep(base, axes) for seed in seeds]
     planned = override(repeated, overrides, reserved=axes)

@@ -59,6 +59,13 @@ def argument(key: str, value: Any) -> str:
     return shlex.quote(f"{key}={quote(value)}")
 
 
+def quote_signs(override: str) -> str:
+    """Quotes a value, or those in a list, with "=" ("name=folder") or "~", which Hydra's grammar has not."""
+    key, equals, value = override.partition("=")
+    quoted = re.search("['\"{]", value)
+    return override if quoted else key + equals + re.sub(r"[^\[\],]*[=~][^\[\],]*", r"'\g<0>'", value)
+
+
 def choices(*folders: Path) -> dict[str, list[str]]:
     """Returns the names in each group of configurations, in the suite's and further ``folders``."""
     groups: dict[str, list[str]] = {}
@@ -93,6 +100,7 @@ def prepare(overrides: Sequence[str], name: str = "run") -> list[str]:
         UserErrors: for overrides that are not ``key=value``, name no choice of their group, or have no effect
             beside ``warm_start``.
     """
+    overrides = [*map(quote_signs, overrides)]
     values = {override_key(text): text.partition("=")[2].strip("'\"") for text in overrides}
     folders = map(Path, re.findall(r"file://([^'\"\],]+)", values.get("hydra.searchpath", "")))
     groups = choices(*folders) if name == "run" else {}

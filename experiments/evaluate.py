@@ -36,14 +36,6 @@ EVALUATIONS = {
 }
 
 
-def quote_names(argument: str) -> str:
-    """Quotes "name=folder" in a list, as Hydra's grammar has no "=" in values."""
-    key, equals, value = argument.partition("=")
-    return (
-        argument if re.search("['\"]", value) else key + equals + re.sub(r"[^\[\],]+=[^\[\],]*", r"'\g<0>'", value)
-    )
-
-
 def describe(function: Callable[..., Any]) -> str:
     """Returns signature and docstring of a function, and the docstrings of the options that it refers to."""
     texts = [inspect.getdoc(function) or ""]
@@ -62,7 +54,6 @@ def main() -> None:
         if {*HELP} & {*sys.argv}:
             print(describe(function))
             return
-        sys.argv[1:] = map(quote_names, sys.argv[1:])
         if name in OF_MODELS:
             function = resolve_name("analysis.reports:make_command")(function)
         call_with_hydra(lambda config: function(**parse(function, config)), "evaluate")

@@ -49,8 +49,8 @@ def main() -> None:
         except Exception as error:  # pandas raises many kinds
             raise UserError(reason(error), key="where", hint=HINT) from error
         if column:
-            mixed = frame[column].dropna().map(type).nunique() > 1  # texts and lists, say, which have no order
-            order = frame[column].astype(str) if mixed else frame[column]
+            mixed = frame[column].dropna().map(type).nunique() > 1  # texts and lists, say, have no common order
+            order = frame[column].map(str, na_action="ignore") if mixed else frame[column]
             frame = frame.loc[order.sort_values(ascending=column == sort, kind="stable").index]
         if form == "csv":
             print(frame.to_csv(index=False), end="")

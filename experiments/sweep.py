@@ -89,7 +89,8 @@ def run_name(run: Run) -> str:
     names, encoder = config["names"], config["encoder"]
     decisive = [comparable(config), _version(config["objective"]["_target_"])]
     named = encoder.get("path") or (encoder.get("weights") == "auto" and encoder.get("name"))
-    decisive += map(_digest_weights, filter(None, [named, config["warm_start"], *encoder.get("paths", ())]))
+    paths = encoder.get("paths") if isinstance(encoder.get("paths"), list) else []
+    decisive += map(_digest_weights, filter(None, [named, config["warm_start"], *paths]))
     return _name(f"{names['objective']}-{names['encoder']}", decisive, f"{run.seed}-")
 
 

@@ -45,7 +45,7 @@ class Mixture(Source):
                 options = {"kind": "text", "weight": 1.0, "dev_fraction": self.dev_fraction, **settings}
                 kind, weight = KINDS[options.pop("kind")], float(options.pop("weight"))
                 if not 0 <= weight <= MOST_COPIES:
-                    raise UserError(f"must be from 0 to {MOST_COPIES}", key=f"{key}.weight")
+                    raise UserError(f"must be from 0 to {MOST_COPIES}", key="corpus.weight")
                 # Two settings are those of the whole, and a corpus that has them, too, is refused.
                 self.sources[name] = kind(**options, fraction=1.0, lowercase=False), weight
 

@@ -61,6 +61,7 @@ def test_hub_corpora_are_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, ".path"),
         ({"kind": "txt"}, ""),
         ({"kind": "nltk", "corpus": "gutenburg"}, ".corpus"),
+        ({"kind": "pydocs", "weight": -1}, ".weight"),
     ],
     ids=str,
 )
