@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, TypedDict, Unpack
 
@@ -197,9 +198,13 @@ def export_encoder(*, model: str, out: ExpandedPath, **options: Unpack[ModelOpti
         options: see ``analysis.models.ModelOptions``.
 
     Raises:
-        UserError: if the model cannot be opened or saved, or ``out`` is something else.
+        UserError: if the model cannot be opened or saved, or ``out`` is something else, the encoder of a run, say.
     """
+    from encoders.card import model_card  # late, as jinja2 takes its time
+
+    if (Path(out).parent / CONFIG).exists():
+        raise UserError("belongs to a run", key=f"out={out}")
     with reading("encoder that can be saved", model):
         encoder: Any = open_encoder(model, **options)
-        encoder.save(out)
+        encoder.save(out, model_card(title=model_name(model, **options), encoder=encoder))
     print(out)

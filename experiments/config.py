@@ -60,10 +60,10 @@ def argument(key: str, value: Any) -> str:
 
 
 def quote_signs(override: str) -> str:
-    """Quotes a value, or those in a list, with "=" ("name=folder") or "~", which Hydra's grammar has not."""
+    """Quotes texts of a value with "=" ("name=folder") or "~" (in a mapping "~/"), which Hydra's grammar lacks."""
     key, equals, value = override.partition("=")
-    quoted = re.search("['\"{]", value)
-    return override if quoted else key + equals + re.sub(r"[^\[\],]*[=~][^\[\],]*", r"'\g<0>'", value)
+    text = r"~/[^\[\]{},]*" if "{" in value else r"[^\[\],]*[=~][^\[\],]*"
+    return override if re.search("['\"]", value) else key + equals + re.sub(text, r"'\g<0>'", value)
 
 
 def choices(*folders: Path) -> dict[str, list[str]]:

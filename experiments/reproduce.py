@@ -62,7 +62,7 @@ def reproduce(
         UserError: for what the user can correct.
         SystemExit: with status 1, if a run failed.
     """
-    if list:
+    if list and any(id.startswith(figure or "") for id in CATALOGUE):
         for item in CATALOGUE.values():
             if item.id.startswith(figure or ""):
                 counts = "/".join(str(len(item.runs(Options(budget=size)))) for size in item.sizes)

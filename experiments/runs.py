@@ -41,9 +41,9 @@ def main() -> None:
         folder, where, sort, form = options.values()
         frame, column = read_runs(Path(folder).expanduser()), sort.removeprefix("-")
         if form not in ("text", "csv"):
-            raise unknown("format", form, ("text", "csv"))
+            raise unknown(f"format={form}", form, ("text", "csv"))
         if column and column not in frame:
-            raise unknown("sort", column, frame.columns)
+            raise unknown(f"sort={column}", column, frame.columns)
         try:
             frame = frame[frame.eval(where, engine="python")] if where else frame
         except Exception as error:  # pandas raises many kinds

@@ -58,8 +58,8 @@ def test_formats(folder: Path) -> None:
         ("where=optimizer.lr < 1", "where"),
         ("where=@seed > 1", "where"),
         ("where=__import__('os').getcwd()", "where"),
-        ("sort=lr", "sort"),
-        ("format=pdf", "format"),
+        ("sort=lr", "sort=lr"),
+        ("format=pdf", "format=pdf"),
         ("nowhere", "nowhere"),
     ],
 )
