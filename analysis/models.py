@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, TypedDict, Unpack
 
@@ -202,7 +201,7 @@ def export_encoder(*, model: str, out: ExpandedPath, **options: Unpack[ModelOpti
     """
     from encoders.card import model_card  # late, as jinja2 takes its time
 
-    if (Path(out).parent / CONFIG).exists():
+    if run_folder(out):
         raise UserError("belongs to a run", key=f"out={out}")
     with reading("encoder that can be saved", model):
         encoder: Any = open_encoder(model, **options)

@@ -28,7 +28,7 @@ from analysis.geometry import normalise
 from analysis.models import Model
 from analysis.reports import ReportOptions, read_columns
 from data.errors import UserError
-from data.ranges import AtLeast2, ExpandedPath, Seed
+from data.ranges import Count, ExpandedPath, Seed
 
 COLUMNS = {"label": str, "text": str}
 PERPLEXITY = 30.0
@@ -116,7 +116,7 @@ def evaluate_map(
     model: Model,
     *,
     data: ExpandedPath,
-    sample: AtLeast2 = 2000,
+    sample: Count = 2000,
     seed: Seed = 0,
     folder: ExpandedPath = "maps",
     **options: Unpack[ReportOptions],

@@ -2,11 +2,10 @@
 
     python benchmarks/whole_senteval.py [--data SENTEVAL] [--probing PROBING] [--device cpu|cuda] ...
 
-SNLI's training pairs, the probing tasks (with the classes of PROBING, by default in SENTEVAL) and the captions are
-made up from the words of SENTEVAL's text (by default SUITE_DATA's); images are sums of two of 200 random vectors
-and noise. Runs ``evaluate.py`` (in bf16 on a GPU) and prints the seconds of each task and of the whole program.
-The files go into FOLDER (--folder): 2 GB and 9 GB of vectors. --share 0.002 --layers 1 tests the script on a CPU
-within minutes.
+SNLI's training pairs, the probing tasks (with the classes of the folder PROBING) and the captions are made up from
+the words of SENTEVAL's text; both are SUITE_DATA's by default. Images are sums of two of 200 random vectors and
+noise. Runs ``evaluate.py`` (in bf16 on a GPU) and prints the seconds of each task and of the whole program. The
+files go into FOLDER (--folder): 2 GB and 9 GB of vectors. --share 0.002 --layers 1 tests the script in minutes.
 """
 
 from __future__ import annotations
@@ -99,7 +98,8 @@ def main() -> None:
     parser = harness.make_parser(__doc__, device="cpu")
     default = Path(os.environ["SUITE_DATA"]) / "senteval" if "SUITE_DATA" in os.environ else None
     parser.add_argument("--data", type=Path, default=default, required=default is None)
-    parser.add_argument("--probing", type=Path, help="by default SENTEVAL/probing")
+    probing = default and default / "probing_rebuilt"
+    parser.add_argument("--probing", type=Path, default=probing, required=default is None)
     parser.add_argument("--folder", type=Path, default=Path("whole_senteval"), help="a new folder")
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--layers", type=int, default=12)
@@ -107,9 +107,7 @@ def main() -> None:
     device = options.device
 
     folder = options.folder.resolve()
-    real = options.data.expanduser()
-    probing = options.probing or real / ("probing_rebuilt" if real == default else "probing")
-    texts = make_data(real, probing, folder, options.share)
+    texts = make_data(options.data.expanduser(), options.probing.expanduser(), folder, options.share)
     torch.manual_seed(0)
     shape = harness.roberta_shape(options.layers, 768)
     encoder = Transformer(weights="random", shape=shape, tokenizer=train_bpe(texts, vocab_size=40_000))

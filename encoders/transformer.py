@@ -93,11 +93,10 @@ class Transformer(Encoder):
     ) -> None:
         super().__init__()
         self.untrained = self.tokenizer_recipe(weights=weights, name=name, path=path, shape=shape) is not None
-        assert tokenizer is not None or not self.untrained, "random weights need a tokenizer"
         where = "encoder.shape" if self.untrained else path or f"{name}"
         with reading("encoder", where):
             if self.untrained:
-                assert tokenizer is not None and shape is not None
+                assert tokenizer is not None and shape is not None, "random weights need a tokenizer"
                 layout, others = Layout(Path()), list[Any]()
                 config = with_dropout(configuration(shape, tokenizer), dropout)
                 self.model, self.tokenizer, self.weights = random_model(config), tokenizer, "random"

@@ -71,7 +71,8 @@ def compare(
         if len(names) < len({*models}):
             raise UserError("two have the same name", key=f"{group}s")
         axes[group] = {name: [f"{group}={model}", *settings.get(name, ())] for name, model in names.items()}
-    known = {*choices()["objective"], *choices()["encoder"]}.union(*axes.values())
+    groups = choices()
+    known = {*groups["objective"], *groups["encoder"]}.union(*axes.values())
     if others := settings.keys() - known:
         raise UserErrors([unknown(f"settings.{name}", name, known) for name in sorted(others)])
     base = [f"corpus={corpus}", f"budget={budget}", *[f"budget.tokens={tokens}"] * (equal == "tokens")]

@@ -62,15 +62,15 @@ def reproduce(
         UserError: for what the user can correct.
         SystemExit: with status 1, if a run failed.
     """
-    if list and any(id.startswith(figure or "") for id in CATALOGUE):
-        for item in CATALOGUE.values():
-            if item.id.startswith(figure or ""):
-                counts = "/".join(str(len(item.runs(Options(budget=size)))) for size in item.sizes)
-                print(f"{item.id:<22} {counts:>7}  {item.title}")
-                if figure:
-                    for claim, basis in item.claims.items():
-                        print(f"- {claim}", *describe(basis), sep="\n    ")
-                    print(*item.notes, sep="\n")
+    items = [item for id, item in CATALOGUE.items() if list and id.startswith(figure or "")]
+    for item in items:
+        counts = "/".join(str(len(item.runs(Options(budget=size)))) for size in item.sizes)
+        print(f"{item.id:<22} {counts:>7}  {item.title}")
+        if figure:
+            for claim, basis in item.claims.items():
+                print(f"- {claim}", *describe(basis), sep="\n    ")
+            print(*item.notes, sep="\n")
+    if items:
         return
     if figure not in CATALOGUE:
         raise unknown("figure", str(figure), CATALOGUE, "no such figure: list=true shows all")

@@ -30,7 +30,7 @@ class Settings:
 
     weights: Literal["auto", "pretrained", "random"]
     seed: Seed
-    run_dir: ExpandedPath | None
+    run_dir: str | None
     resume: str | None
     warm_start: ExpandedPath | None
     device: Literal["auto", "cpu", "cuda", "mps"]

@@ -107,9 +107,10 @@ class Parallel(Table):
     def example(self, row: Row) -> Example | None:
         translation = row if self.fields[0] in row else row["translation"]
         first, second, *label = (translation[name] or "" for name in self.fields)
-        if label and int(label[0] or 0) not in (0, 1):
-            raise ValueError(f"{self.fields[2]} is {label[0]}, neither 0 nor 1")
-        return None if label and not int(label[0] or 0) else Example((first, second))
+        number = int(label[0] or 0) if label else 1
+        if number not in (0, 1):
+            raise ValueError(f"{self.fields[2]} is {number}, neither 0 nor 1")
+        return Example((first, second)) if number else None
 
     def read_file(self, path: Path) -> Iterable[Row]:
         if target := self._targets.get(path):
